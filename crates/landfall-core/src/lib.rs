@@ -1,0 +1,1 @@
+//! landfall-core
