@@ -1,1 +1,32 @@
-//! landfall-core
+//! Landfall's words and rules, with no I/O of their own.
+//!
+//! A [`Transfer`] is what a client asked for; an [`Attempt`] is one signed transaction that
+//! carries transfers; a [`Lane`] is one signing key with one total order of attempts; a
+//! [`Move`] is the only way a state changes. The seams ([`store`], [`queue`], [`rail`],
+//! [`clock`]) are small traits that every backend implements and one conformance suite checks.
+//!
+//! Not here: tokio, sockets, files, any ledger's encoder.
+
+pub mod attempt;
+pub mod claim;
+pub mod clock;
+pub mod ids;
+pub mod lane;
+pub mod machine;
+pub mod near;
+pub mod queue;
+pub mod rail;
+pub mod store;
+pub mod trail;
+pub mod transfer;
+
+pub use attempt::{
+    Attempt, Certificate, CertificateKind, Fate, Landing, Outcome, Purpose, Sighting,
+};
+pub use claim::{ClaimEnd, ClaimKey, Claimed};
+pub use clock::Clock;
+pub use ids::{AttemptId, Epoch, Fingerprint, LaneId, Nonce, TransferId};
+pub use lane::Lane;
+pub use machine::{Event, Illegal, Payload, RailName, Stage, State};
+pub use trail::{Fault, Note, TrailEntry, TrailEvent};
+pub use transfer::{Move, NewTransfer, Transfer};

@@ -1,0 +1,208 @@
+//! What all rails' machines have in common: rails, stages, states, events.
+//!
+//! [`State::next`] alone changes a state. It is pure: no clock, no I/O. Each rail lists its legal
+//! steps in a module of its own; what is not listed is illegal.
+//! Not here: retry timing (`landfall-engine`), nonces (`landfall-lanes`).
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::near;
+
+/// A way for value to move, named as in the configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RailName {
+    Near,
+}
+
+impl RailName {
+    pub const ALL: [RailName; 1] = [RailName::Near];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RailName::Near => "near",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<RailName> {
+        RailName::ALL.into_iter().find(|rail| rail.as_str() == name)
+    }
+}
+
+impl fmt::Display for RailName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A worker's job. Stage names are unique over all rails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Stage(pub &'static str);
+
+impl Stage {
+    /// Every stage of every rail.
+    pub const ALL: [Stage; 3] = [near::REGISTRATION, near::TRANSFER, near::VERIFICATION];
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+/// Where a transfer is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum State {
+    Near(near::State),
+}
+
+impl State {
+    /// The state after `event`, or why there is none.
+    pub fn next(self, event: Event) -> Result<State, Illegal> {
+        match self {
+            State::Near(state) => near::next(state, event).map(State::Near),
+        }
+        .ok_or(Illegal { state: self, event })
+    }
+
+    /// The name on the wire, as the seeds give it.
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Near(state) => state.name(),
+        }
+    }
+
+    pub fn rail(self) -> RailName {
+        match self {
+            State::Near(_) => RailName::Near,
+        }
+    }
+
+    pub fn parse(rail: RailName, name: &str) -> Option<State> {
+        match rail {
+            RailName::Near => {
+                near::State::ALL.into_iter().find(|state| state.name() == name).map(State::Near)
+            }
+        }
+    }
+
+    /// Every state of a rail, in the order of its life.
+    pub fn all(rail: RailName) -> Vec<State> {
+        match rail {
+            RailName::Near => near::State::ALL.into_iter().map(State::Near).collect(),
+        }
+    }
+
+    /// The stage that works on transfers in this state; none for final states.
+    pub fn stage(self) -> Option<Stage> {
+        match self {
+            State::Near(state) => state.stage(),
+        }
+    }
+
+    pub fn is_final(self) -> bool {
+        self.stage().is_none()
+    }
+
+    /// Final, and the value moved.
+    pub fn is_completed(self) -> bool {
+        match self {
+            State::Near(state) => state == near::State::Completed,
+        }
+    }
+
+    /// Final, and proven not to have moved value: a dead letter.
+    pub fn is_failed(self) -> bool {
+        self.is_final() && !self.is_completed()
+    }
+
+    /// Whether some event leads from here to `other`. Used to check audit trails.
+    pub fn leads_to(self, other: State) -> bool {
+        Event::ALL.into_iter().any(|event| self.next(event) == Ok(other))
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What can happen to a transfer. Machines say what each means to them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// Handed to the next stage's queue.
+    Enqueued,
+    /// What the payment needs on the ledger is there (NEAR: the receiver is registered).
+    Prepared,
+    /// The ledger denied that it is there.
+    Unprepared,
+    /// A paying attempt that carries it was stored.
+    AttemptStored,
+    /// Its attempt landed, final, and paid it.
+    Landed,
+    /// Its attempt is proven never to land.
+    Sunk,
+    /// Its attempt landed and is proven, at finality, not to have paid it.
+    Unpaid,
+    /// Proven unmoved, by its own fault: it can never be paid as asked.
+    Refused,
+    /// Proven unmoved, and out of retries.
+    GaveUp,
+    /// An operator reopened a dead letter.
+    Replayed,
+}
+
+impl Event {
+    pub const ALL: [Event; 10] = [
+        Event::Enqueued,
+        Event::Prepared,
+        Event::Unprepared,
+        Event::AttemptStored,
+        Event::Landed,
+        Event::Sunk,
+        Event::Unpaid,
+        Event::Refused,
+        Event::GaveUp,
+        Event::Replayed,
+    ];
+}
+
+/// A step that no machine lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{event:?} is illegal in {state}")]
+pub struct Illegal {
+    pub state: State,
+    pub event: Event,
+}
+
+/// What a transfer pays, frozen when it was accepted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "rail", rename_all = "lowercase")]
+pub enum Payload {
+    Near(near::Payout),
+}
+
+impl Payload {
+    pub fn rail(&self) -> RailName {
+        match self {
+            Payload::Near(_) => RailName::Near,
+        }
+    }
+
+    /// The amount in the smallest unit of what is paid.
+    pub fn amount(&self) -> u128 {
+        match self {
+            Payload::Near(payout) => payout.amount,
+        }
+    }
+
+    /// Whom it pays, for lists and filters.
+    pub fn receiver(&self) -> &str {
+        match self {
+            Payload::Near(payout) => &payout.receiver_id,
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The seam of truth. Every operation takes a batch and is one commit.
+//!
+//! MUSTs for every store:
+//! - an answer is given after a commit that survives `kill -9`;
+//! - a batch of independent moves applies each or calls it stale; nothing in between;
+//! - `open_attempt` and `settle` are all or nothing;
+//! - an old epoch stores neither an attempt, nor a sighting, nor a settlement;
+//! - idempotency keys are unique per (rail, tenant) for ever;
+//! - due times and leases are compared with the store's own clock.
+//!
+//! Not here: what a state means, when to retry, what a ledger says.
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use crate::attempt::{Attempt, Fate, Purpose, Sighting, Signed};
+use crate::claim::{ClaimKey, Claimed};
+use crate::ids::{AttemptId, Epoch, LaneId, Nonce, TransferId};
+use crate::lane::Lane;
+use crate::machine::{RailName, Stage, State};
+use crate::trail::TrailEntry;
+use crate::transfer::{Move, NewTransfer, Transfer};
+
+/// A store that did not do it, cut by what the caller does next.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// It may or may not have been committed. Read before relying on either; every operation can
+    /// be repeated.
+    #[error("store unavailable: {0}")]
+    Unavailable(String),
+    /// The data contradicts the rules. Stop and tell an operator.
+    #[error("store corrupt: {0}")]
+    Corrupt(String),
+}
+
+pub type Result<T> = std::result::Result<T, StoreError>;
+
+/// The answer to one new transfer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Accepted {
+    Created(Transfer),
+    /// The same key and fingerprint: the stored transfer.
+    Already(Transfer),
+    /// The same key with another fingerprint. Nothing happened.
+    Conflict(Transfer),
+}
+
+/// The answer to one move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Applied {
+    Applied,
+    /// State, version or attempt was another. Nothing happened.
+    Stale,
+}
+
+/// The answer to a batch of moves.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AppliedBatch {
+    /// One per move, in order.
+    pub moves: Vec<Applied>,
+    /// Waiters made due because a claim ended.
+    pub released: Vec<TransferId>,
+}
+
+/// An attempt to be stored with its members moved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenAttempt {
+    pub rail: RailName,
+    pub lane: LaneId,
+    pub epoch: Epoch,
+    pub nonce: Nonce,
+    pub purpose: Purpose,
+    pub signed: Signed,
+    /// One per member, in the order of the actions. The store puts the new attempt's id in each.
+    pub moves: Vec<Move>,
+    pub now_ms: u64,
+}
+
+/// The answer to opening an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Opened {
+    Stored(Box<Attempt>),
+    /// The lease epoch is old, or the lane is halted. Nothing happened.
+    Fenced(String),
+    /// The nonce is not the lane's next. Nothing happened.
+    StaleNonce,
+    /// These members have moved meanwhile. Nothing happened.
+    StaleMembers(Vec<TransferId>),
+}
+
+/// A decision about an open attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settlement {
+    pub attempt: AttemptId,
+    pub lane: LaneId,
+    pub epoch: Epoch,
+    pub fate: Fate,
+    /// One per member; each applies only to a member whose current attempt this is.
+    pub moves: Vec<Move>,
+    pub now_ms: u64,
+}
+
+/// The answer to a settlement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Settled {
+    Done {
+        /// Members that moved, in order of the moves.
+        moved: Vec<TransferId>,
+        released: Vec<TransferId>,
+    },
+    /// Somebody decided it before. Nothing happened.
+    AlreadyDecided,
+    /// The lease epoch is old. Nothing happened.
+    Fenced,
+}
+
+/// The answer to asking for a lane.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Leased {
+    /// Held, under a new epoch.
+    Yours(Lane),
+    /// Somebody else's lease has not run out.
+    Busy { holder: String, until_ms: u64 },
+}
+
+/// What identifies a store and tells whether it has forgotten anything.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreIdentity {
+    /// Drawn when the store was created; a restored backup keeps it, an empty store has another.
+    pub id: String,
+}
+
+/// A page of transfers, newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ListFilter {
+    pub rail: Option<RailName>,
+    pub tenant: Option<String>,
+    pub state: Option<State>,
+    pub receiver: Option<String>,
+    pub created_from_ms: Option<u64>,
+    pub created_until_ms: Option<u64>,
+    /// Only transfers carried by an attempt that is open since before this time.
+    pub adrift_before_ms: Option<u64>,
+    /// Continue below this id.
+    pub before: Option<TransferId>,
+    pub limit: usize,
+}
+
+/// The truth.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    async fn identity(&self) -> Result<StoreIdentity>;
+
+    /// Accepts new transfers; one answer each, in order. The same key twice in one batch is decided
+    /// in order.
+    async fn accept(&self, batch: Vec<NewTransfer>) -> Result<Vec<Accepted>>;
+    async fn apply(&self, moves: Vec<Move>) -> Result<AppliedBatch>;
+
+    async fn open_attempt(&self, open: OpenAttempt) -> Result<Opened>;
+    async fn settle(&self, settlement: Settlement) -> Result<Settled>;
+    /// Adds a sighting to an open attempt. False if the epoch is old or it is decided.
+    async fn sight(&self, attempt: AttemptId, epoch: Epoch, sighting: Sighting) -> Result<bool>;
+
+    /// Open attempts of a lane, by nonce.
+    async fn open_attempts(&self, lane: &LaneId) -> Result<Vec<Attempt>>;
+    /// Open attempts of a rail, by lane and nonce.
+    async fn open_attempts_of(&self, rail: RailName) -> Result<Vec<Attempt>>;
+    /// Attempts of a lane with nonces above `above`, by nonce, open and decided, at most `limit`.
+    async fn attempts_after(
+        &self,
+        lane: &LaneId,
+        above: Nonce,
+        limit: usize,
+    ) -> Result<Vec<Attempt>>;
+    async fn attempt(&self, id: AttemptId) -> Result<Option<Attempt>>;
+    async fn attempt_at(&self, lane: &LaneId, nonce: Nonce) -> Result<Option<Attempt>>;
+    /// Decided attempts of a rail with ids above `after`, by id, for audits.
+    async fn attempts_page(
+        &self,
+        rail: RailName,
+        after: AttemptId,
+        limit: usize,
+    ) -> Result<Vec<Attempt>>;
+
+    /// Transfers of the stage that are due, oldest due first. Each one's due time is pushed on by
+    /// `push_ms` in the same commit. A due time further away than `horizon_ms` counts as due.
+    async fn sweep(
+        &self,
+        stage: Stage,
+        limit: usize,
+        push_ms: u64,
+        horizon_ms: u64,
+    ) -> Result<Vec<TransferId>>;
+    /// The transfers that exist, in the order of `ids`.
+    async fn transfers(&self, ids: &[TransferId]) -> Result<Vec<Transfer>>;
+    async fn by_key(&self, rail: RailName, tenant: &str, key: &str) -> Result<Option<Transfer>>;
+    /// The audit trail, oldest first.
+    async fn trail(&self, id: TransferId) -> Result<Vec<TrailEntry>>;
+    async fn list(&self, filter: ListFilter) -> Result<Vec<Transfer>>;
+    async fn counts(&self) -> Result<Vec<(State, u64)>>;
+
+    /// Claims keys for their transfers, one answer each, in order. A claim held by another makes
+    /// the asker its waiter.
+    async fn claim(&self, claims: Vec<(ClaimKey, TransferId)>) -> Result<Vec<Claimed>>;
+    /// Which of the keys ended kept.
+    async fn kept(&self, keys: &[ClaimKey]) -> Result<Vec<bool>>;
+
+    /// Leases a lane for `ttl_ms`, creating it if it is new. A holder of the same name takes its own
+    /// lane back at once. Every success has a new epoch.
+    async fn lease(
+        &self,
+        lane: &LaneId,
+        rail: RailName,
+        holder: &str,
+        ttl_ms: u64,
+    ) -> Result<Leased>;
+    /// Renews leases; true where the epoch is still current.
+    async fn renew(&self, lanes: &[(LaneId, Epoch)], ttl_ms: u64) -> Result<Vec<bool>>;
+    /// Gives leases back, where the epoch is still current.
+    async fn release(&self, lanes: &[(LaneId, Epoch)]) -> Result<()>;
+    /// Sets the first nonce of a lane that has none. False if the epoch is old or it has one.
+    async fn start_lane(&self, lane: &LaneId, epoch: Epoch, ledger_nonce: Nonce) -> Result<bool>;
+    /// Halts a lane, whoever holds it. The first reason stays.
+    async fn halt(&self, lane: &LaneId, reason: &str) -> Result<()>;
+    /// Ends a halt by an operator's word: attempts go on above `ledger_nonce` (never below the
+    /// lane's own next), which no stored attempt needs to explain.
+    async fn adopt(&self, lane: &LaneId, ledger_nonce: Nonce) -> Result<()>;
+    async fn lanes(&self) -> Result<Vec<Lane>>;
+}

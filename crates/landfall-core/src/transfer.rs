@@ -1,0 +1,201 @@
+//! Transfers and their moves.
+//!
+//! **Invariant:** [`Move`] is the only way a state changes, and [`Move::fire`] the only way to
+//! make one that does: every step goes through [`State::next`].
+
+use crate::claim::ClaimEnd;
+use crate::ids::{AttemptId, Fingerprint, TransferId};
+use crate::machine::{Event, Illegal, Payload, State};
+use crate::trail::{Fault, Note, TrailEntry};
+
+/// What a client asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transfer {
+    pub id: TransferId,
+    /// Scope of the idempotency key; empty where no API keys are in use.
+    pub tenant: String,
+    pub key: String,
+    pub fingerprint: Fingerprint,
+    pub payload: Payload,
+    pub state: State,
+    /// Grows by one with every move.
+    pub version: u64,
+    /// The open attempt that carries it.
+    pub attempt: Option<AttemptId>,
+    /// Failures charged to it in its present stage.
+    pub stage_retries: u32,
+    /// Failures charged to it in its whole life.
+    pub retry_count: u32,
+    /// When the sweeper may pick it up; none while an attempt carries it or it is final.
+    pub due_ms: Option<u64>,
+    /// Why it is set aside, waiting for the relay rather than for itself.
+    pub aside: Option<String>,
+    /// Hash of the newest attempt that paid, or was to pay, it.
+    pub tx_hash: Option<String>,
+    pub error: Option<Fault>,
+    pub created_ms: u64,
+    pub updated_ms: u64,
+    pub completed_ms: Option<u64>,
+}
+
+/// A transfer about to be accepted. `state`, `trail` come from [`NewTransfer::begin`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewTransfer {
+    pub tenant: String,
+    pub key: String,
+    pub fingerprint: Fingerprint,
+    pub payload: Payload,
+    pub state: State,
+    pub due_ms: Option<u64>,
+    pub created_ms: u64,
+    pub trail: Vec<TrailEntry>,
+}
+
+impl NewTransfer {
+    /// A transfer in its first state, stepped through `events`; each state is an entry in the trail.
+    pub fn begin(
+        scope: (String, String),
+        fingerprint: Fingerprint,
+        payload: Payload,
+        first: State,
+        events: &[Event],
+        now_ms: u64,
+    ) -> Result<NewTransfer, Illegal> {
+        let mut state = first;
+        let mut trail = vec![TrailEntry::entered(state, now_ms)];
+        for event in events {
+            state = state.next(*event)?;
+            trail.push(TrailEntry::entered(state, now_ms));
+        }
+        Ok(NewTransfer {
+            tenant: scope.0,
+            key: scope.1,
+            fingerprint,
+            payload,
+            state,
+            due_ms: None,
+            created_ms: now_ms,
+            trail,
+        })
+    }
+}
+
+/// A compare-and-set of a transfer to its next state, with its trail. All values are absolute:
+/// they replace the stored ones; the version grows by one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Move {
+    pub id: TransferId,
+    /// Expected.
+    pub from_state: State,
+    /// Expected, unless none: a member of an open attempt is fixed by its attempt alone.
+    pub from_version: Option<u64>,
+    /// Expected.
+    pub from_attempt: Option<AttemptId>,
+    pub state: State,
+    /// The attempt after the move. A store that opens an attempt puts the new attempt's id here.
+    pub attempt: Option<AttemptId>,
+    pub stage_retries: u32,
+    pub retry_count: u32,
+    pub due_ms: Option<u64>,
+    pub aside: Option<String>,
+    pub tx_hash: Option<String>,
+    pub error: Option<Fault>,
+    pub completed_ms: Option<u64>,
+    pub at_ms: u64,
+    pub trail: Vec<TrailEntry>,
+    pub claims: Vec<ClaimEnd>,
+}
+
+impl Move {
+    /// A move that changes nothing yet.
+    pub fn of(transfer: &Transfer, now_ms: u64) -> Move {
+        Move {
+            id: transfer.id,
+            from_state: transfer.state,
+            from_version: Some(transfer.version),
+            from_attempt: transfer.attempt,
+            state: transfer.state,
+            attempt: transfer.attempt,
+            stage_retries: transfer.stage_retries,
+            retry_count: transfer.retry_count,
+            due_ms: transfer.due_ms,
+            aside: transfer.aside.clone(),
+            tx_hash: transfer.tx_hash.clone(),
+            error: transfer.error.clone(),
+            completed_ms: transfer.completed_ms,
+            at_ms: now_ms,
+            trail: Vec::new(),
+            claims: Vec::new(),
+        }
+    }
+
+    /// A move of a member of `attempt`, as its opening left it, for the settlement.
+    pub fn of_member(transfer: &Transfer, attempt: AttemptId, now_ms: u64) -> Move {
+        Move {
+            from_version: None,
+            from_attempt: Some(attempt),
+            attempt: None,
+            ..Move::of(transfer, now_ms)
+        }
+    }
+
+    /// Steps the machine and records the state entered.
+    pub fn fire(mut self, event: Event) -> Result<Move, Illegal> {
+        let before = self.state.stage();
+        self.state = self.state.next(event)?;
+        if self.state.stage() != before {
+            self.stage_retries = 0;
+        }
+        if self.state.is_final() {
+            self.due_ms = None;
+            self.aside = None;
+            self.completed_ms = Some(self.at_ms);
+        } else {
+            self.completed_ms = None;
+        }
+        self.trail.push(TrailEntry::entered(self.state, self.at_ms));
+        Ok(self)
+    }
+
+    /// Adds a line beside the states.
+    pub fn note(mut self, note: Note) -> Move {
+        self.trail.push(TrailEntry::noted(note, self.at_ms));
+        self
+    }
+
+    /// Fills in the newest trail entry.
+    pub fn with(mut self, fill: impl FnOnce(&mut TrailEntry)) -> Move {
+        if let Some(entry) = self.trail.last_mut() {
+            fill(entry);
+        }
+        self
+    }
+
+    pub fn due(mut self, due_ms: Option<u64>) -> Move {
+        self.due_ms = due_ms;
+        self
+    }
+
+    pub fn ending(mut self, claim: ClaimEnd) -> Move {
+        self.claims.push(claim);
+        self
+    }
+
+    /// The transfer as it is after this move was applied on top of `before`.
+    pub fn applied_to(&self, before: &Transfer) -> Transfer {
+        Transfer {
+            state: self.state,
+            version: before.version + 1,
+            attempt: self.attempt,
+            stage_retries: self.stage_retries,
+            retry_count: self.retry_count,
+            due_ms: self.due_ms,
+            aside: self.aside.clone(),
+            tx_hash: self.tx_hash.clone(),
+            error: self.error.clone(),
+            updated_ms: self.at_ms,
+            completed_ms: self.completed_ms,
+            ..before.clone()
+        }
+    }
+}
