@@ -1,1 +1,29 @@
-//! landfall-rpc
+//! Calls to a ledger's nodes: JSON-RPC 2.0 over HTTP, on several endpoints at once.
+//!
+//! A caller that pays money needs three things of a call that a client library hides: was it sent at
+//! all, may it have arrived, and who answered. So there is one [`Transport`] seam (one POST, never
+//! repeated), one [`Endpoints`] above it (choice, failover of reads, breaker, quorum), and one
+//! [`RpcError`] cut by what the caller may conclude.
+//!
+//! **Invariant:** nothing here repeats a POST that may have arrived, except a read.
+//! **Invariant:** a technical error is never an answer of the ledger.
+//! **Invariant:** an endpoint's URL is never shown beyond scheme, host and port.
+//!
+//! Not here: any ledger's methods, error names or their meaning (the rails).
+
+mod breaker;
+mod endpoints;
+mod error;
+mod http_transport;
+mod transport;
+mod url;
+
+pub use breaker::{Breaker, BreakerSettings, BreakerState};
+pub use endpoints::{Answer, EndpointSnapshot, Endpoints, NoEndpoints, Settings};
+pub use error::{JsonRpcError, RpcError};
+pub use http_transport::HttpTransport;
+pub use transport::{HttpAnswer, Transport, TransportError};
+pub use url::{BadUrl, Url};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,373 @@
+//! Several nodes of one ledger, and which of them to ask.
+//!
+//! ```text
+//!  call       one read, failing over on technical errors     any endpoint
+//!  call_on    one question to one endpoint                   the one named
+//!  call_each  one question to all of them at once            every answer, with who gave it
+//!  send_once  one broadcast, one POST                        chosen by the rotation number
+//! ```
+//!
+//! **Rule:** `send_once` goes on to the next endpoint only when nothing can have left the process.
+//! **Rule:** the first choice is among the healthy, round robin; endpoints that failed a moment ago
+//! are asked last, endpoints whose breaker is open not at all.
+//! Not here: sockets ([`crate::Transport`]), thresholds ([`crate::Breaker`]).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::join_all;
+use landfall_core::clock::Clock;
+use parking_lot::Mutex;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::breaker::{Breaker, BreakerSettings, BreakerState};
+use crate::{RpcError, Transport, Url, error};
+
+/// How long an endpoint is asked last after a failure, in milliseconds: long enough that the next
+/// calls go elsewhere, short enough that it is tried again soon.
+const COOLING_MS: u64 = 2_000;
+
+/// Settings of a set of endpoints.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Patience for one call, unless the call brings its own.
+    pub timeout: Duration,
+    pub breaker: BreakerSettings,
+    /// Answers that must agree before they prove anything. None: a majority of the endpoints.
+    pub quorum: Option<usize>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { timeout: Duration::from_secs(10), breaker: BreakerSettings::default(), quorum: None }
+    }
+}
+
+/// A result and the endpoint that gave it.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub endpoint: usize,
+    pub result: Box<RawValue>,
+}
+
+/// One endpoint's figures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndpointSnapshot {
+    /// Scheme, host and port.
+    pub origin: String,
+    pub breaker: BreakerState,
+    /// False while its breaker is not closed or its last call failed a moment ago.
+    pub healthy: bool,
+    pub calls: u64,
+    /// Calls that failed for technical reasons.
+    pub errors: u64,
+    /// Time spent in calls, in milliseconds, failed ones included.
+    pub latency_total_ms: u64,
+    pub latency_last_ms: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("at least one endpoint is needed, and a quorum of one to all of them")]
+pub struct NoEndpoints;
+
+struct Endpoint {
+    url: Url,
+    state: Mutex<State>,
+}
+
+struct State {
+    breaker: Breaker,
+    cooling_until_ms: u64,
+    calls: u64,
+    errors: u64,
+    latency_total_ms: u64,
+    latency_last_ms: u64,
+}
+
+/// The nodes of one ledger.
+pub struct Endpoints {
+    all: Vec<Endpoint>,
+    transport: Arc<dyn Transport>,
+    clock: Arc<dyn Clock>,
+    settings: Settings,
+    next_id: AtomicU64,
+    next_start: AtomicU64,
+}
+
+impl Endpoints {
+    pub fn new(
+        urls: Vec<Url>,
+        transport: Arc<dyn Transport>,
+        clock: Arc<dyn Clock>,
+        settings: Settings,
+    ) -> Result<Self, NoEndpoints> {
+        let quorum_fits = settings.quorum.is_none_or(|n| (1..=urls.len()).contains(&n));
+        if urls.is_empty() || !quorum_fits {
+            return Err(NoEndpoints);
+        }
+        let all = urls.into_iter().map(|url| Endpoint::new(url, settings.breaker)).collect();
+        Ok(Self {
+            all,
+            transport,
+            clock,
+            settings,
+            next_id: AtomicU64::new(1),
+            next_start: AtomicU64::new(0),
+        })
+    }
+
+    pub fn count(&self) -> usize {
+        self.all.len()
+    }
+
+    /// How many distinct endpoints must agree before their answers prove anything.
+    pub fn quorum(&self) -> usize {
+        self.settings.quorum.unwrap_or(self.all.len() / 2 + 1)
+    }
+
+    /// What may be shown of an endpoint's address.
+    pub fn origin(&self, endpoint: usize) -> &str {
+        self.all.get(endpoint).map_or("", |one| one.url.origin())
+    }
+
+    /// A read, repeated elsewhere after technical errors. Never for anything that has an effect.
+    pub async fn call<P>(&self, method: &str, params: &P) -> Result<Answer, RpcError>
+    where
+        P: Serialize + Sync + ?Sized,
+    {
+        let (id, body) = self.body(method, params);
+        let start = self.next_start.fetch_add(1, Ordering::Relaxed);
+        let mut last = closed_to_all();
+        for endpoint in self.order(start) {
+            match self.attempt(endpoint, id, body.clone(), self.settings.timeout).await {
+                Ok(result) => return Ok(Answer { endpoint, result }),
+                Err(error) if error.is_technical() => last = error,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(last)
+    }
+
+    /// One question to one endpoint.
+    pub async fn call_on<P>(
+        &self,
+        endpoint: usize,
+        method: &str,
+        params: &P,
+    ) -> Result<Box<RawValue>, RpcError>
+    where
+        P: Serialize + Sync + ?Sized,
+    {
+        let (id, body) = self.body(method, params);
+        self.attempt(endpoint, id, body, self.settings.timeout).await
+    }
+
+    /// The same question to every endpoint at once, in the order of the endpoints.
+    pub async fn call_each<P>(
+        &self,
+        method: &str,
+        params: &P,
+    ) -> Vec<(usize, Result<Box<RawValue>, RpcError>)>
+    where
+        P: Serialize + Sync + ?Sized,
+    {
+        let (id, body) = self.body(method, params);
+        let calls = (0..self.all.len()).map(|endpoint| {
+            let body = body.clone();
+            async move { (endpoint, self.attempt(endpoint, id, body, self.settings.timeout).await) }
+        });
+        join_all(calls).await
+    }
+
+    /// A broadcast: one POST that may take effect. `rotation` chooses the endpoint, so that the next
+    /// broadcast of the same bytes goes elsewhere. Returns also the endpoint it was sent to.
+    pub async fn send_once<P>(
+        &self,
+        rotation: u64,
+        method: &str,
+        params: &P,
+        timeout: Duration,
+    ) -> (Option<usize>, Result<Box<RawValue>, RpcError>)
+    where
+        P: Serialize + Sync + ?Sized,
+    {
+        let (id, body) = self.body(method, params);
+        let mut last = closed_to_all();
+        for endpoint in self.order(rotation) {
+            match self.attempt(endpoint, id, body.clone(), timeout).await {
+                Err(error @ RpcError::Unreachable(_)) => last = error,
+                answer => return (Some(endpoint), answer),
+            }
+        }
+        (None, Err(last))
+    }
+
+    /// Asks this endpoint last for a while: it answers, but is behind or strange.
+    pub fn distrust(&self, endpoint: usize, for_ms: u64) {
+        if let Some(one) = self.all.get(endpoint) {
+            let until_ms = self.clock.now_ms().saturating_add(for_ms);
+            let mut state = one.state.lock();
+            state.cooling_until_ms = state.cooling_until_ms.max(until_ms);
+        }
+    }
+
+    /// The figures of every endpoint, for metrics and health.
+    pub fn snapshot(&self) -> Vec<EndpointSnapshot> {
+        let now_ms = self.clock.now_ms();
+        self.all.iter().map(|one| one.snapshot(now_ms)).collect()
+    }
+
+    fn body<P>(&self, method: &str, params: &P) -> (u64, Bytes)
+    where
+        P: Serialize + ?Sized,
+    {
+        #[derive(Serialize)]
+        struct Request<'a, P: ?Sized> {
+            jsonrpc: &'static str,
+            id: u64,
+            method: &'a str,
+            params: &'a P,
+        }
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let request = Request { jsonrpc: "2.0", id, method, params };
+        // Only a map with keys that are no strings can fail; an empty body is refused by any node.
+        (id, serde_json::to_vec(&request).unwrap_or_default().into())
+    }
+
+    /// Endpoints to try: the healthy first, each group turned round by `start`. If every breaker is
+    /// open, whoever may be probed.
+    fn order(&self, start: u64) -> Vec<usize> {
+        let now_ms = self.clock.now_ms();
+        let (mut healthy, mut cooling) = (Vec::new(), Vec::new());
+        for (index, one) in self.all.iter().enumerate() {
+            let state = one.state.lock();
+            match (state.breaker.admits(now_ms), now_ms < state.cooling_until_ms) {
+                (true, false) => healthy.push(index),
+                (true, true) => cooling.push(index),
+                (false, _) => {}
+            }
+        }
+        for group in [&mut healthy, &mut cooling] {
+            if !group.is_empty() {
+                let turn = (start % group.len() as u64) as usize;
+                group.rotate_left(turn);
+            }
+        }
+        healthy.append(&mut cooling);
+        if healthy.is_empty() { (0..self.all.len()).collect() } else { healthy }
+    }
+
+    /// One POST to one endpoint, counted.
+    async fn attempt(
+        &self,
+        endpoint: usize,
+        id: u64,
+        body: Bytes,
+        timeout: Duration,
+    ) -> Result<Box<RawValue>, RpcError> {
+        let Some(one) = self.all.get(endpoint) else {
+            return Err(RpcError::Unreachable(format!("no endpoint {endpoint}")));
+        };
+        if !self.admit(one) {
+            return Err(RpcError::Unreachable(format!("{}: breaker open", one.url)));
+        }
+        let begun_ms = self.clock.now_ms();
+        let mut admitted = Admitted { endpoint: one, reported: false };
+        let answer = match self.transport.post(&one.url, body, timeout).await {
+            Ok(answer) => error::read(&answer, id),
+            Err(error) => Err(error.into()),
+        };
+        let failed = answer.as_ref().is_err_and(RpcError::is_technical);
+        admitted.report(failed, begun_ms, self.clock.now_ms());
+        if let Err(error) = &answer
+            && failed
+        {
+            tracing::debug!(endpoint = %one.url, %error, "rpc call failed");
+        }
+        answer.map_err(|error| name_endpoint(&one.url, error))
+    }
+
+    fn admit(&self, one: &Endpoint) -> bool {
+        let now_ms = self.clock.now_ms();
+        if one.state.lock().breaker.admit(now_ms) {
+            return true;
+        }
+        let all_open =
+            self.all.iter().all(|other| other.state.lock().breaker.state() == BreakerState::Open);
+        all_open && one.state.lock().breaker.probe(now_ms)
+    }
+}
+
+/// A call that the breaker waits to hear of. Dropped with its future, it is reported as abandoned.
+struct Admitted<'a> {
+    endpoint: &'a Endpoint,
+    reported: bool,
+}
+
+impl Admitted<'_> {
+    fn report(&mut self, failed: bool, begun_ms: u64, now_ms: u64) {
+        self.reported = true;
+        let mut state = self.endpoint.state.lock();
+        state.calls += 1;
+        state.latency_last_ms = now_ms.saturating_sub(begun_ms);
+        state.latency_total_ms = state.latency_total_ms.saturating_add(state.latency_last_ms);
+        if failed {
+            state.errors += 1;
+            state.breaker.failed(now_ms);
+            state.cooling_until_ms = state.cooling_until_ms.max(now_ms + COOLING_MS);
+        } else {
+            state.breaker.succeeded();
+        }
+    }
+}
+
+impl Drop for Admitted<'_> {
+    fn drop(&mut self) {
+        if !self.reported {
+            self.endpoint.state.lock().breaker.abandoned();
+        }
+    }
+}
+
+impl Endpoint {
+    fn new(url: Url, settings: BreakerSettings) -> Self {
+        let state = State {
+            breaker: Breaker::new(settings),
+            cooling_until_ms: 0,
+            calls: 0,
+            errors: 0,
+            latency_total_ms: 0,
+            latency_last_ms: 0,
+        };
+        Self { url, state: Mutex::new(state) }
+    }
+
+    fn snapshot(&self, now_ms: u64) -> EndpointSnapshot {
+        let state = self.state.lock();
+        let breaker = state.breaker.state();
+        EndpointSnapshot {
+            origin: self.url.origin().to_owned(),
+            breaker,
+            healthy: breaker == BreakerState::Closed && now_ms >= state.cooling_until_ms,
+            calls: state.calls,
+            errors: state.errors,
+            latency_total_ms: state.latency_total_ms,
+            latency_last_ms: state.latency_last_ms,
+        }
+    }
+}
+
+fn closed_to_all() -> RpcError {
+    RpcError::Unreachable("every endpoint's breaker is open".to_owned())
+}
+
+fn name_endpoint(url: &Url, error: RpcError) -> RpcError {
+    match error {
+        RpcError::Unreachable(why) => RpcError::Unreachable(format!("{url}: {why}")),
+        RpcError::Unsure(why) => RpcError::Unsure(format!("{url}: {why}")),
+        answered @ RpcError::Answered(_) => answered,
+    }
+}
