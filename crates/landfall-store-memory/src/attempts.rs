@@ -1,0 +1,172 @@
+//! Attempts: opened with their members moved, seen, settled once.
+//!
+//! **Invariant:** a lane's nonce is used by one stored attempt and never given back.
+//! **Invariant:** once an attempt is decided, no transfer is carried by it.
+
+use std::collections::BTreeSet;
+
+use landfall_core::attempt::{Attempt, Sighting};
+use landfall_core::store::{OpenAttempt, Opened, Result, Settled, Settlement, StoreError};
+use landfall_core::{AttemptId, Epoch, LaneId, Nonce, RailName, TransferId};
+
+use crate::Tables;
+
+impl Tables {
+    pub(crate) fn open_attempt(&mut self, open: OpenAttempt, now_ms: u64) -> Opened {
+        if let Some(fence) = self.fence_on(&open.lane, open.epoch) {
+            return Opened::Fenced(fence);
+        }
+        if self.lanes[&open.lane].next_nonce != Some(open.nonce) {
+            return Opened::StaleNonce;
+        }
+        let stale = self.stale_members(&open);
+        if !stale.is_empty() {
+            return Opened::StaleMembers(stale);
+        }
+        let id = AttemptId(self.attempts.last_key_value().map_or(0, |(last, _)| last.0) + 1);
+        for step in &open.moves {
+            self.write_move(step, Some(id), now_ms, &mut Vec::new());
+        }
+        self.lanes.entry(open.lane.clone()).and_modify(|lane| {
+            lane.next_nonce = Some(open.nonce.next());
+        });
+        let attempt = Attempt {
+            id,
+            rail: open.rail,
+            lane: open.lane,
+            epoch: open.epoch,
+            nonce: open.nonce,
+            purpose: open.purpose,
+            hash: open.signed.hash,
+            bytes: open.signed.bytes,
+            base_block: open.signed.base_block,
+            base_height: open.signed.base_height,
+            expires_height: open.signed.expires_height,
+            members: open.moves.iter().map(|step| step.id).collect(),
+            opened_ms: open.now_ms,
+            sightings: Vec::new(),
+            fate: None,
+            decided_ms: None,
+        };
+        self.attempts.insert(id, attempt.clone());
+        Opened::Stored(Box::new(attempt))
+    }
+
+    /// Members that moved meanwhile, are carried already, or are named twice.
+    fn stale_members(&self, open: &OpenAttempt) -> Vec<TransferId> {
+        let mut seen = BTreeSet::new();
+        open.moves
+            .iter()
+            .filter(|step| {
+                !seen.insert(step.id) || step.from_attempt.is_some() || !self.is_current(step)
+            })
+            .map(|step| step.id)
+            .collect()
+    }
+
+    pub(crate) fn settle(&mut self, settlement: Settlement, now_ms: u64) -> Result<Settled> {
+        let Some(attempt) = self.attempts.get(&settlement.attempt) else {
+            let id = settlement.attempt;
+            return Err(StoreError::Corrupt(format!("attempt {id} is not in the store")));
+        };
+        if attempt.lane != settlement.lane || !self.holds(&settlement.lane, settlement.epoch) {
+            return Ok(Settled::Fenced);
+        }
+        if attempt.fate.is_some() {
+            return Ok(Settled::AlreadyDecided);
+        }
+        self.check_settlement(attempt, &settlement)?;
+        let mut moved = Vec::new();
+        let mut released = Vec::new();
+        for step in &settlement.moves {
+            if self.carried_by(step.id, settlement.attempt) {
+                self.write_move(step, None, now_ms, &mut released);
+                moved.push(step.id);
+            }
+        }
+        self.attempts.entry(settlement.attempt).and_modify(|attempt| {
+            attempt.fate = Some(settlement.fate);
+            attempt.decided_ms = Some(settlement.now_ms);
+        });
+        Ok(Settled::Done { moved, released })
+    }
+
+    /// Every transfer the attempt carries must have a move that fits it, or it would be stranded.
+    fn check_settlement(&self, attempt: &Attempt, settlement: &Settlement) -> Result<()> {
+        let carried = attempt.members.iter().filter(|id| self.carried_by(**id, attempt.id));
+        for id in carried {
+            let fits = settlement
+                .moves
+                .iter()
+                .find(|step| step.id == *id)
+                .is_some_and(|step| self.is_current(step));
+            if !fits {
+                return Err(StoreError::Corrupt(format!(
+                    "the settlement of attempt {} has no move that fits its member {id}",
+                    attempt.id
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn carried_by(&self, transfer: TransferId, attempt: AttemptId) -> bool {
+        self.transfers.get(&transfer).is_some_and(|transfer| transfer.attempt == Some(attempt))
+    }
+
+    pub(crate) fn sight(&mut self, id: AttemptId, epoch: Epoch, sighting: Sighting) -> bool {
+        let lane = match self.attempts.get(&id) {
+            Some(attempt) if attempt.fate.is_none() => attempt.lane.clone(),
+            _ => return false,
+        };
+        if !self.holds(&lane, epoch) {
+            return false;
+        }
+        self.attempts.entry(id).and_modify(|attempt| attempt.sightings.push(sighting));
+        true
+    }
+
+    pub(crate) fn open_attempts(&self, lane: &LaneId) -> Vec<Attempt> {
+        self.attempts_where(|attempt| attempt.lane == *lane && attempt.fate.is_none())
+    }
+
+    pub(crate) fn open_attempts_of(&self, rail: RailName) -> Vec<Attempt> {
+        self.attempts_where(|attempt| attempt.rail == rail && attempt.fate.is_none())
+    }
+
+    pub(crate) fn attempts_after(&self, lane: &LaneId, above: Nonce, limit: usize) -> Vec<Attempt> {
+        let mut found =
+            self.attempts_where(|attempt| attempt.lane == *lane && attempt.nonce > above);
+        found.truncate(limit);
+        found
+    }
+
+    pub(crate) fn attempt_at(&self, lane: &LaneId, nonce: Nonce) -> Option<Attempt> {
+        self.attempts
+            .values()
+            .find(|attempt| attempt.lane == *lane && attempt.nonce == nonce)
+            .cloned()
+    }
+
+    pub(crate) fn attempts_page(
+        &self,
+        rail: RailName,
+        after: AttemptId,
+        limit: usize,
+    ) -> Vec<Attempt> {
+        self.attempts
+            .values()
+            .filter(|attempt| attempt.id > after && attempt.rail == rail && attempt.fate.is_some())
+            .take(limit)
+            .cloned()
+            .collect()
+    }
+
+    /// Attempts that pass, by lane and nonce.
+    fn attempts_where(&self, pass: impl Fn(&Attempt) -> bool) -> Vec<Attempt> {
+        let mut found: Vec<Attempt> =
+            self.attempts.values().filter(|attempt| pass(attempt)).cloned().collect();
+        found.sort_by(|a, b| (&a.lane, a.nonce).cmp(&(&b.lane, b.nonce)));
+        found
+    }
+}
