@@ -1,0 +1,161 @@
+//! Rules over several settings: what a command needs, and what contradicts what.
+//!
+//! Not here: whether a key is a well-formed key of its ledger (the rail says so when it is made).
+
+use super::kinds::Auth;
+use super::{Config, Need, Reading, keys_of_file};
+
+/// Completes the configuration (keys from their file) and finds what is missing or contradictory.
+pub(super) fn complete(config: &mut Config, reading: &mut Reading, need: Need) {
+    if need == Need::Store {
+        return;
+    }
+    keys_from_file(config, reading);
+    ledger(config, reading);
+    if need == Need::Serve {
+        callers(config, reading);
+        timing(config, reading);
+    }
+}
+
+fn keys_from_file(config: &mut Config, reading: &mut Reading) {
+    let Some(path) = config.near.access_keys_file.clone() else {
+        return;
+    };
+    let setting = "near.access_keys_file";
+    if !config.near.access_keys.is_empty() {
+        reading.mistake(
+            setting,
+            "is given beside near.access_keys",
+            "give one of the two (the variables are RELAY_ACCESS_KEYS and \
+             LANDFALL_NEAR__ACCESS_KEYS)",
+        );
+        return;
+    }
+    match keys_of_file(&path) {
+        Ok(keys) if !keys.is_empty() => config.near.access_keys = keys,
+        Ok(_) => reading.mistake(setting, "names a file without keys", "put one on each line"),
+        Err(why) => reading.mistake(
+            setting,
+            format!("({}) {why}", path.display()),
+            "name a file of keys, one to a line, that this user may read",
+        ),
+    }
+}
+
+fn ledger(config: &Config, reading: &mut Reading) {
+    let near = &config.near;
+    let missing = [
+        ("near.rpc_urls", near.rpc_urls.is_empty(), "NEAR_RPC_URL", "https://rpc.testnet.near.org"),
+        ("near.token", near.token.is_none(), "FT_TOKEN_ADDRESS", "token.testnet"),
+        ("near.relay_account", near.relay_account.is_none(), "RELAY_ACCOUNT_ID", "relay.testnet"),
+        (
+            "near.access_keys",
+            near.access_keys.is_empty() && !reading.is_mistaken("near.access_keys_file"),
+            "RELAY_ACCESS_KEYS",
+            "[\"ed25519:…\"]",
+        ),
+    ];
+    for (setting, is_missing, seed, example) in missing {
+        if is_missing && !reading.is_mistaken(setting) {
+            reading.mistake(
+                setting,
+                "is missing",
+                format!("set it in the file or as {seed}, such as {example}"),
+            );
+        }
+    }
+    malformed_keys(config, reading);
+    repeated_keys(config, reading);
+    let nodes = near.rpc_urls.len() as u64;
+    if let Some(quorum) = near.quorum
+        && nodes > 0
+        && !(1..=nodes).contains(&quorum)
+    {
+        let message = format!("is {quorum}, of {nodes} in near.rpc_urls");
+        reading.mistake("near.quorum", message, format!("give a number from 1 to {nodes}"));
+    }
+    if near.gas_per_transfer_tgas > near.gas_per_transaction_tgas {
+        reading.mistake(
+            "near.gas_per_transfer_tgas",
+            "is more than near.gas_per_transaction_tgas",
+            "one transfer has to fit one transaction",
+        );
+    }
+    if near.breaker_open_ms > near.breaker_open_max_ms {
+        reading.mistake(
+            "near.breaker_open_max_ms",
+            "is less than near.breaker_open_ms",
+            "give at least as much",
+        );
+    }
+}
+
+/// The outer form only; the rail reads the key itself.
+fn malformed_keys(config: &Config, reading: &mut Reading) {
+    let keys = config.near.access_keys.iter();
+    for (index, key) in keys.enumerate() {
+        let (curve, rest) = key.expose().split_once(':').unwrap_or_default();
+        if !matches!(curve, "ed25519" | "secp256k1") || rest.is_empty() {
+            reading.mistake(
+                "near.access_keys",
+                format!("item {} is no NEAR key", index + 1),
+                "give it as ed25519:… (the private key, in base58)",
+            );
+        }
+    }
+}
+
+/// One key twice would be two lanes with one nonce.
+fn repeated_keys(config: &Config, reading: &mut Reading) {
+    let keys = &config.near.access_keys;
+    for (index, key) in keys.iter().enumerate() {
+        if keys[..index].contains(key) {
+            reading.mistake(
+                "near.access_keys",
+                format!("item {} is there before", index + 1),
+                "give every key once",
+            );
+        }
+    }
+}
+
+fn callers(config: &Config, reading: &mut Reading) {
+    let api = &config.api;
+    let is_mistaken = reading.is_mistaken("api.keys") || reading.is_mistaken("api.auth");
+    if api.auth == Auth::Keys && api.keys.is_empty() && !is_mistaken {
+        reading.mistake(
+            "api.keys",
+            "is missing: without keys nobody could be let in, or everybody would",
+            "add a key under [api], such as keys = [{key = \"…\", tenant = \"acme\"}], or say \
+             auth = \"off\" (LANDFALL_API__AUTH=off) if the port is reached by trusted callers only",
+        );
+    }
+    for (index, key) in api.keys.iter().enumerate() {
+        if api.keys[..index].iter().any(|other| other.key == key.key) {
+            let message = format!("item {} has the key of another item", index + 1);
+            reading.mistake("api.keys", message, "give every caller a key of its own");
+        }
+    }
+}
+
+fn timing(config: &Config, reading: &mut Reading) {
+    let engine = &config.engine;
+    if engine.renew_ms * 2 > engine.lease_ms {
+        reading.mistake(
+            "engine.renew_ms",
+            format!("is {}, with leases of {} ms", engine.renew_ms, engine.lease_ms),
+            "give at most half of engine.lease_ms, or one late renewal loses the lanes",
+        );
+    }
+    let ordered = [
+        ("engine.rebroadcast_max_ms", engine.rebroadcast_ms, engine.rebroadcast_max_ms),
+        ("engine.retry_max_ms", engine.retry_ms, engine.retry_max_ms),
+    ];
+    for (setting, first, last) in ordered {
+        if first > last {
+            let message = format!("is {last}, less than the first pause of {first}");
+            reading.mistake(setting, message, "give at least as much");
+        }
+    }
+}

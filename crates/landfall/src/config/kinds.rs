@@ -1,0 +1,182 @@
+//! The types that only some settings have: where the store and the queue are, who may call the
+//! API, how to log.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::Secret;
+use super::mistake::similar;
+use super::value::{Parse, Raw, Wrong, choice, items, text, wrong};
+
+/// Which store, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoreUrl {
+    Sqlite(PathBuf),
+    /// Forgets everything on exit: for tests and trials.
+    Memory,
+}
+
+impl Parse for StoreUrl {
+    const KIND: &'static str = "store URL";
+    fn parse(raw: &Raw) -> Result<StoreUrl, Wrong> {
+        let remedy = "this release has \"sqlite:PATH\" and, for trials, \"memory:\"";
+        let url = text(raw, "a store URL")?;
+        let (scheme, rest) = url.split_once(':').unwrap_or((&url, ""));
+        match scheme {
+            "sqlite" => match rest.strip_prefix("//").unwrap_or(rest) {
+                "" => wrong("names no file", "give a path, such as \"sqlite:landfall.db\""),
+                path => Ok(StoreUrl::Sqlite(PathBuf::from(path))),
+            },
+            "memory" => Ok(StoreUrl::Memory),
+            // The rest of the URL may hold a password, so only the scheme is repeated.
+            "redis" | "rediss" | "postgres" | "postgresql" | "mysql" | "mariadb" => {
+                wrong(format!("is a {scheme}: store, which comes with a later release"), remedy)
+            }
+            _ => wrong("is of an unknown kind", remedy),
+        }
+    }
+}
+
+/// Which queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueUrl {
+    /// In process, bounded.
+    Ring,
+}
+
+impl Parse for QueueUrl {
+    const KIND: &'static str = "queue URL";
+    fn parse(raw: &Raw) -> Result<QueueUrl, Wrong> {
+        let remedy = "this release has \"ring:\"";
+        let url = text(raw, "a queue URL")?;
+        match url.split_once(':').map_or(url.as_str(), |(scheme, _)| scheme) {
+            "ring" => Ok(QueueUrl::Ring),
+            scheme @ ("redis" | "rediss" | "sqs" | "store") => {
+                wrong(format!("is a {scheme}: queue, which comes with a later release"), remedy)
+            }
+            _ => wrong("is of an unknown kind", remedy),
+        }
+    }
+}
+
+/// Whether callers of the API must show a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Auth {
+    Keys,
+    Off,
+}
+
+impl Parse for Auth {
+    const KIND: &'static str = "\"keys\" or \"off\"";
+    fn parse(raw: &Raw) -> Result<Auth, Wrong> {
+        choice(raw, &[("keys", Auth::Keys), ("off", Auth::Off)])
+    }
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    Json,
+    Pretty,
+}
+
+impl Parse for LogFormat {
+    const KIND: &'static str = "\"json\" or \"pretty\"";
+    fn parse(raw: &Raw) -> Result<LogFormat, Wrong> {
+        choice(raw, &[("json", LogFormat::Json), ("pretty", LogFormat::Pretty)])
+    }
+}
+
+/// What a caller may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    Submit,
+    Read,
+    Operate,
+}
+
+const SCOPES: [(&str, Scope); 3] =
+    [("submit", Scope::Submit), ("read", Scope::Read), ("operate", Scope::Operate)];
+
+/// One caller of the API.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiKey {
+    pub key: Secret,
+    /// Scopes its idempotency keys; callers of one tenant see each other's transfers.
+    pub tenant: String,
+    pub scopes: Vec<Scope>,
+}
+
+/// A shorter key could be guessed.
+pub const API_KEY_LENGTH_MIN: usize = 16;
+
+impl Parse for Vec<ApiKey> {
+    const KIND: &'static str = "list of {key, tenant, scopes}";
+    fn parse(raw: &Raw) -> Result<Vec<ApiKey>, Wrong> {
+        items(raw)?.iter().enumerate().map(|(index, item)| api_key(index + 1, item)).collect()
+    }
+}
+
+const API_KEY_REMEDY: &str =
+    "write {key = \"…\", tenant = \"acme\", scopes = [\"submit\", \"read\"]}, or the key alone";
+
+fn api_key(number: usize, item: &Value) -> Result<ApiKey, Wrong> {
+    let (key, tenant, scopes) = match item {
+        Value::String(key) => (key.as_str(), "", vec![Scope::Submit, Scope::Read]),
+        Value::Object(fields) => {
+            known_fields(number, fields)?;
+            let key = fields.get("key").and_then(Value::as_str).unwrap_or_default();
+            let tenant = match fields.get("tenant") {
+                None => "",
+                Some(tenant) => match tenant.as_str() {
+                    Some(tenant) => tenant,
+                    None => {
+                        return wrong(format!("item {number}: tenant is no text"), API_KEY_REMEDY);
+                    }
+                },
+            };
+            (key, tenant, scopes(number, fields.get("scopes"))?)
+        }
+        _ => return wrong(format!("item {number} is no key"), API_KEY_REMEDY),
+    };
+    if key.len() < API_KEY_LENGTH_MIN {
+        return wrong(
+            format!("item {number}: the key is missing or shorter than {API_KEY_LENGTH_MIN}"),
+            "make one with `openssl rand -hex 32`",
+        );
+    }
+    Ok(ApiKey { key: Secret::new(key), tenant: tenant.to_owned(), scopes })
+}
+
+fn known_fields(number: usize, fields: &serde_json::Map<String, Value>) -> Result<(), Wrong> {
+    let known = ["key", "tenant", "scopes"];
+    match fields.keys().find(|name| !known.contains(&name.as_str())) {
+        None => Ok(()),
+        Some(name) => {
+            let remedy = match similar(name, known) {
+                Some(near) => format!("did you mean {near:?}?"),
+                None => API_KEY_REMEDY.to_owned(),
+            };
+            wrong(format!("item {number} has an unknown field {name:?}"), remedy)
+        }
+    }
+}
+
+fn scopes(number: usize, written: Option<&Value>) -> Result<Vec<Scope>, Wrong> {
+    let Some(written) = written else {
+        return Ok(vec![Scope::Submit, Scope::Read]);
+    };
+    let remedy = "scopes are \"submit\", \"read\" and \"operate\"";
+    let Some(words) = written.as_array() else {
+        return wrong(format!("item {number}: scopes is no list"), remedy);
+    };
+    let read = |word: &Value| {
+        let found = SCOPES.iter().find(|(name, _)| word.as_str() == Some(name));
+        found.map_or_else(
+            || wrong(format!("item {number} has an unknown scope"), remedy),
+            |(_, scope)| Ok(*scope),
+        )
+    };
+    words.iter().map(read).collect()
+}

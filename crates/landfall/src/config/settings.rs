@@ -1,0 +1,143 @@
+//! Every setting: its type, its default, its limits and its reason. `docs/configuration.md` is
+//! made from this list.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use landfall_rpc::Url;
+use near_account_id::AccountId;
+
+use super::Secret;
+use super::kinds::{ApiKey, Auth, LogFormat, QueueUrl, StoreUrl};
+use super::table::settings;
+
+settings! {
+    /// The HTTP API.
+    api: Api {
+        /// Where to listen. Loopback, so that nothing is open to a network by accident; a port
+        /// alone listens on all interfaces.
+        listen: SocketAddr = "127.0.0.1:3000", seed "SERVER_PORT";
+        /// Who may call: "keys" wants one of `api.keys` from every caller, "off" lets anybody pay
+        /// out who can reach the port.
+        auth: Auth = "keys";
+        /// The callers, each with a key, a tenant (the scope of its idempotency keys) and scopes
+        /// ("submit", "read", "operate"). In a variable: a JSON array.
+        keys: Vec<ApiKey> = "";
+        /// Largest body of `POST /transfer`. A payout takes a few hundred bytes.
+        body_limit_bytes: u64 = "65536", in 1024..=16777216;
+        /// Largest body of `POST /transfers`. A thousand payouts with long memos fit.
+        many_limit_bytes: u64 = "4194304", in 1024..=67108864;
+        /// Most payouts in one `POST /transfers`: one commit, so nobody waits long behind it.
+        many_max: u64 = "1000", in 1..=10000;
+        /// Requests a second that each key (each address, with `auth = "off"`) may make; 0 is
+        /// without limit.
+        rate_limit_per_s: u64 = "0", in 0..=1000000;
+        /// Requests that may come at once before the rate counts. 0 is one second's worth.
+        rate_limit_burst: u64 = "0", in 0..=1000000;
+    }
+    /// The truth: where transfers and attempts are kept.
+    store: Store {
+        /// `sqlite:PATH`, or `memory:` for trials (it forgets everything on exit). Without it,
+        /// `landfall.db` in the data folder.
+        url: Option<StoreUrl> = "", seed "REDIS_URL";
+    }
+    /// Hints of what to do next. Losing them costs time, never a transfer.
+    queue: Queue {
+        /// `ring:`, in process.
+        url: QueueUrl = "ring:";
+        /// Hints the ring holds; what does not fit is found by the sweeper.
+        capacity: u64 = "10000", in 1..=10000000;
+    }
+    /// The NEAR rail: token payouts.
+    near: Near {
+        /// Nodes to ask. With several, one may fail or lie: a proof that a payment never happened
+        /// needs a quorum of them. In a variable: separated by commas.
+        rpc_urls: Vec<Url> = "", seed "NEAR_RPC_URL";
+        /// The chain id that every node must show ("mainnet", "testnet"). Without it, whatever
+        /// the nodes show when the relay first reaches them.
+        network: Option<String> = "", seed "NEAR_NETWORK";
+        /// The contract of the token that is paid out.
+        token: Option<AccountId> = "", seed "FT_TOKEN_ADDRESS";
+        /// The account that pays.
+        relay_account: Option<AccountId> = "", seed "RELAY_ACCOUNT_ID";
+        /// Full-access keys of that account, `ed25519:…`. Each is a lane of its own: more keys,
+        /// more transactions in flight. In a variable: a JSON array.
+        access_keys: Vec<Secret> = "", seed "RELAY_ACCESS_KEYS";
+        /// A file with the keys instead: one to a line, or a JSON array.
+        access_keys_file: Option<PathBuf> = "";
+        /// Gas for one `ft_transfer`. The standard contract takes 1.7 alone and 1.6 in a batch.
+        gas_per_transfer_tgas: u64 = "3", in 1..=300;
+        /// Gas for one `storage_deposit`. The standard contract takes 1.5.
+        gas_per_registration_tgas: u64 = "3", in 1..=300;
+        /// Gas of a whole transaction. 300 is every protocol's limit; 1000 since protocol 83.
+        gas_per_transaction_tgas: u64 = "300", in 1..=1000;
+        /// Payouts in one transaction. 100 actions are the protocol's limit.
+        batch_max: u64 = "100", in 1..=100;
+        /// How long a payout waits for others to share its transaction.
+        linger_ms: u64 = "20", in 0..=10000;
+        /// Patience for one call to a node. Nodes themselves give up after 10 s.
+        rpc_timeout_ms: u64 = "10000", in 100..=120000;
+        /// Distinct nodes that must agree before a payment counts as never made. Without it, a
+        /// majority of `near.rpc_urls`.
+        quorum: Option<u64> = "";
+        /// Failures in a row after which a node is left alone.
+        breaker_failures: u64 = "10", in 1..=1000;
+        /// How long it is left alone the first time; each further time doubles it.
+        breaker_open_ms: u64 = "30000", in 100..=3600000;
+        /// Where the doubling ends.
+        breaker_open_max_ms: u64 = "300000", in 100..=86400000;
+        /// Successes after which it is trusted again.
+        breaker_successes: u64 = "3", in 1..=100;
+    }
+    /// How transfers are driven.
+    engine: Engine {
+        /// How long a lane is held without renewal: after a crash another process may take it
+        /// then.
+        lease_ms: u64 = "10000", in 1000..=600000;
+        /// How often leases are renewed; three chances within a lease.
+        renew_ms: u64 = "3000", in 100..=200000;
+        /// How long an attempt may be adrift before a fence is sent to decide it.
+        fence_after_ms: u64 = "60000", in 1000..=86400000;
+        /// First pause before the same bytes are sent again; doubles.
+        rebroadcast_ms: u64 = "1000", in 10..=600000;
+        /// Where the doubling ends.
+        rebroadcast_max_ms: u64 = "30000", in 10..=3600000;
+        /// How often the store is searched for what a lost hint left behind.
+        sweep_ms: u64 = "1000", in 10..=600000;
+        /// Failures charged to a transfer while its receiver is registered, before it is a dead
+        /// letter.
+        registration_retries: u64 = "10", in 0..=1000, seed "MAX_RETRIES";
+        /// Failures charged to a transfer while it is paid.
+        transfer_retries: u64 = "10", in 0..=1000, seed "MAX_RETRIES";
+        /// Failures charged to a transfer while its payment is verified.
+        verification_retries: u64 = "20", in 0..=1000, seed "MAX_VERIFICATION_RETRIES";
+        /// First pause before a failed step is tried again; doubles, with jitter.
+        retry_ms: u64 = "1000", in 10..=600000;
+        /// Where the doubling ends.
+        retry_max_ms: u64 = "60000", in 10..=3600000;
+        /// Unfinished transfers above which new ones are refused with 503: what is taken must
+        /// also be paid in reasonable time.
+        backlog_max: u64 = "1000000", in 1..=100000000;
+        /// Put the transfer's id into the memo of payouts that have none, so that a payment on
+        /// the ledger can be traced back even without the store. Costs a little gas.
+        memo_transfer_id: bool = "false";
+        /// How long a shutdown may take before the process leaves anyway.
+        grace_ms: u64 = "30000", in 0..=600000;
+    }
+    /// This process.
+    instance: Instance {
+        /// The name under which lanes are held: a process that restarts under its name takes its
+        /// lanes back at once. Without it, the one kept in the data folder.
+        name: Option<String> = "";
+        /// Folder for what this instance must remember: its name, how far its store had come,
+        /// and, by default, the store itself.
+        data: PathBuf = "landfall-data";
+    }
+    /// What is written to standard error.
+    log: Log {
+        /// "json" for machines, "pretty" for people.
+        format: LogFormat = "json";
+        /// error, warn, info, debug or trace; or directives such as "info,landfall_engine=debug".
+        level: String = "info";
+    }
+}

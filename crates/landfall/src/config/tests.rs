@@ -1,0 +1,243 @@
+//! What a configuration may and may not say, and how it answers.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::*;
+
+/// Enough for `serve`.
+const WHOLE: &str = r#"
+[api]
+auth = "off"
+[near]
+rpc_urls = ["http://one.example:3030", "http://two.example:3030"]
+network = "testnet"
+token = "token.testnet"
+relay_account = "relay.testnet"
+access_keys = ["ed25519:aaaa", "ed25519:bbbb"]
+"#;
+
+fn sources(file: &str, variables: &[(&str, &str)]) -> (tempfile::TempDir, Sources) {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join(DEFAULT_FILE), file).expect("a file");
+    let variables =
+        variables.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+    let sources = Sources { folder: folder.path().to_owned(), variables, ..Sources::default() };
+    (folder, sources)
+}
+
+fn read(file: &str, variables: &[(&str, &str)]) -> Result<Config, Mistakes> {
+    let (_folder, sources) = sources(file, variables);
+    load(&sources, Need::Serve)
+}
+
+/// The mistakes with the folder's name taken out.
+fn told(file: &str, variables: &[(&str, &str)]) -> Vec<String> {
+    let (folder, sources) = sources(file, variables);
+    let prefix = format!("{}/", folder.path().display());
+    let mistakes = load(&sources, Need::Serve).expect_err("a mistake");
+    mistakes.0.iter().map(|mistake| mistake.to_string().replace(&prefix, "")).collect()
+}
+
+fn check(file: &str, variables: &[(&str, &str)], expected: &str) {
+    let told = told(file, variables);
+    assert!(
+        told.len() == 1 && told[0].contains(expected),
+        "expected one mistake with {expected:?}, got {told:#?}"
+    );
+}
+
+#[test]
+fn every_default_is_a_value_of_its_own_type_and_range() {
+    let config = Config::read(&mut Reading { given: Given::new(), mistakes: Vec::new() });
+    assert_eq!(config.near.linger_ms, 20);
+    for setting in SETTINGS.iter().filter(|setting| setting.range.is_some()) {
+        let number: u64 = setting.default.parse().expect("a number");
+        let (least, most) = setting.range.expect("filtered");
+        assert!((least..=most).contains(&number), "{}", setting.name());
+    }
+}
+
+#[test]
+fn every_setting_says_why_and_has_a_name_of_its_own() {
+    let names: BTreeSet<String> = SETTINGS.iter().map(|setting| setting.variable()).collect();
+    assert_eq!(names.len(), SETTINGS.len());
+    assert!(SETTINGS.iter().all(|setting| setting.reason_line().len() > 10));
+}
+
+#[test]
+fn a_whole_file_is_taken() {
+    let config = read(WHOLE, &[]).expect("no mistakes");
+    assert_eq!(config.near.rpc_urls.len(), 2);
+    assert_eq!(config.near.access_keys[1].expose(), "ed25519:bbbb");
+    assert_eq!(config.store_url(), StoreUrl::Sqlite(Path::new("landfall-data/landfall.db").into()));
+}
+
+#[test]
+fn the_older_relays_variables_are_enough() {
+    let variables = [
+        ("LANDFALL_STORE__URL", "sqlite:x.db"),
+        ("LANDFALL_API__AUTH", "off"),
+        ("NEAR_RPC_URL", "http://one.example, http://two.example"),
+        ("NEAR_NETWORK", "testnet"),
+        ("FT_TOKEN_ADDRESS", "token.testnet"),
+        ("RELAY_ACCOUNT_ID", "relay.testnet"),
+        ("RELAY_ACCESS_KEYS", r#"["ed25519:a", "ed25519:b", "ed25519:c"]"#),
+        ("SERVER_PORT", "3100"),
+        ("MAX_RETRIES", "4"),
+        ("MAX_VERIFICATION_RETRIES", "5"),
+    ];
+    let config = read("", &variables).expect("no mistakes");
+    assert_eq!(config.near.rpc_urls.len(), 2);
+    assert_eq!(config.near.access_keys.len(), 3);
+    assert_eq!(config.api.listen.to_string(), "0.0.0.0:3100");
+    let engine = &config.engine;
+    assert_eq!(
+        (engine.registration_retries, engine.transfer_retries, engine.verification_retries),
+        (4, 4, 5)
+    );
+}
+
+#[test]
+fn a_flag_beats_our_variable_beats_the_older_one_beats_the_file() {
+    let with = |variables: &[(&str, &str)], flag: Option<&str>| {
+        let file = format!("{WHOLE}[instance]\nname = \"n\"\n")
+            .replace("auth = \"off\"", "auth = \"off\"\nlisten = \"127.0.0.1:1\"");
+        let (_folder, sources) = sources(&file, variables);
+        let sources = sources.with_flag("api.listen", "--listen", flag.map(str::to_owned));
+        load(&sources, Need::Serve).expect("no mistakes").api.listen.port()
+    };
+    let older = ("SERVER_PORT", "2");
+    let ours = ("LANDFALL_API__LISTEN", "127.0.0.1:3");
+    assert_eq!(with(&[], None), 1);
+    assert_eq!(with(&[older], None), 2);
+    assert_eq!(with(&[older, ours], None), 3);
+    assert_eq!(with(&[older, ours], Some("127.0.0.1:4")), 4);
+}
+
+#[test]
+fn all_mistakes_are_told_at_once_with_their_lines() {
+    let file = "[api]\nauth = \"perhaps\"\n[near]\nbatch_max = 1000\n[stroe]\nurl = \"x\"\n";
+    let told = told(file, &[("NEAR_RPC_URL", "not a url"), ("LANDFALL_NEAR__LINGR_MS", "5")]);
+    let expect = [
+        "landfall.toml:2: api.auth is \"perhaps\"; give \"keys\" or \"off\"",
+        "landfall.toml:4: near.batch_max is 1000, out of range; give a number from 1 to 100",
+        "landfall.toml:5: [stroe] is no section; did you mean [store]?",
+        "variable NEAR_RPC_URL: near.rpc_urls item 1 is not a URL",
+        "variable LANDFALL_NEAR__LINGR_MS: is no setting; did you mean LANDFALL_NEAR__LINGER_MS?",
+        "near.token is missing",
+        "near.relay_account is missing",
+        "near.access_keys is missing",
+    ];
+    for line in expect {
+        assert!(told.iter().any(|told| told.contains(line)), "{line:?} is not in {told:#?}");
+    }
+    assert_eq!(told.len(), expect.len(), "{told:#?}");
+}
+
+#[test]
+fn stores_of_later_releases_are_refused_by_name_without_their_password() {
+    for scheme in ["redis", "rediss", "postgres", "mysql"] {
+        let url = format!("{scheme}://user:hush@host/1");
+        let told = told(WHOLE, &[("LANDFALL_STORE__URL", &url)]);
+        assert!(told[0].contains("comes with a later release"), "{told:?}");
+        assert!(told[0].contains("sqlite:PATH"), "{told:?}");
+        assert!(!told[0].contains("hush"), "{told:?}");
+    }
+    check(WHOLE, &[("REDIS_URL", "redis://localhost:6379")], "variable REDIS_URL: store.url is a");
+    let both = [("REDIS_URL", "redis://localhost:6379"), ("LANDFALL_STORE__URL", "memory:")];
+    assert_eq!(read(WHOLE, &both).expect("ours wins").store_url(), StoreUrl::Memory);
+}
+
+#[test]
+fn single_mistakes_name_their_place_and_remedy() {
+    let near = |line: &str| format!("{WHOLE}{line}\n");
+    check("[api\n", &[], "landfall.toml:1: this is not TOML");
+    check(
+        &near("quorum = 3"),
+        &[],
+        "near.quorum is 3, of 2 in near.rpc_urls; give a number from 1",
+    );
+    check(&near("listen = \"x\""), &[], "near.listen is no setting; did you mean api.listen?");
+    check(&near("token = 1"), &[], "landfall.toml:10: this is not TOML (duplicate key");
+    check(WHOLE, &[("LANDFALL_NEAR__TOKEN", "A B")], "is no NEAR account id");
+    check(WHOLE, &[("LANDFALL_API__LISTEN", "here")], "is no address; give host and port");
+    check(WHOLE, &[("LANDFALL_ENGINE__RENEW_MS", "9000")], "at most half of engine.lease_ms");
+    check(WHOLE, &[("LANDFALL_STORE_URL", "memory:")], "did you mean LANDFALL_STORE__URL?");
+    check(WHOLE, &[("LANDFALL_API__AUTH", "keys")], "api.keys is missing");
+    check(WHOLE, &[("LANDFALL_NEAR__ACCESS_KEYS_FILE", "k")], "give one of the two");
+    check(WHOLE, &[("LANDFALL_API__KEYS", "[\"short\"]")], "shorter than 16");
+}
+
+#[test]
+fn an_orchestrators_own_variables_are_left_alone() {
+    let variables = [("LANDFALL_SERVICE_HOST", "10.0.0.1"), ("LANDFALL_PORT", "tcp://10.0.0.1:1")];
+    assert!(read(WHOLE, &variables).is_ok());
+}
+
+#[test]
+fn an_empty_variable_counts_as_not_set() {
+    assert!(read(WHOLE, &[("LANDFALL_STORE__URL", ""), ("REDIS_URL", " ")]).is_ok());
+}
+
+#[test]
+fn keys_come_from_a_file_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("keys");
+    std::fs::write(&path, "# ours\ned25519:one\n\ned25519:two\n").expect("a file");
+    let file = WHOLE.replace(
+        "access_keys = [\"ed25519:aaaa\", \"ed25519:bbbb\"]",
+        &format!("access_keys_file = {:?}", path.display().to_string()),
+    );
+    let config = read(&file, &[]).expect("no mistakes");
+    assert_eq!(config.near.access_keys[1].expose(), "ed25519:two");
+    std::fs::write(&path, "[\"ed25519:one\"]").expect("a file");
+    assert_eq!(read(&file, &[]).expect("no mistakes").near.access_keys.len(), 1);
+}
+
+#[test]
+fn callers_of_the_api_are_read_with_tenant_and_scopes() {
+    let keys = r#"[{"key":"0123456789abcdef","tenant":"acme","scopes":["submit"]},
+                   "fedcba9876543210"]"#;
+    let variables = [("LANDFALL_API__AUTH", "keys"), ("LANDFALL_API__KEYS", keys)];
+    let config = read(WHOLE, &variables).expect("no mistakes");
+    assert_eq!(config.api.keys[0].tenant, "acme");
+    assert_eq!(config.api.keys[0].scopes, [Scope::Submit]);
+    assert_eq!(config.api.keys[1].scopes, [Scope::Submit, Scope::Read]);
+}
+
+#[test]
+fn no_secret_is_in_the_debug_form_or_in_any_mistake() {
+    let file = WHOLE
+        .replace("auth = \"off\"", "keys = [{key = \"hush-0123456789abcdef\", tenant = \"acme\"}]")
+        .replace("http://one.example:3030", "http://user:hush@one.example/hush")
+        .replace("ed25519:aaaa", "ed25519:hush");
+    let config = read(&file, &[]).expect("no mistakes");
+    assert!(!format!("{config:?} {config:#?}").contains("hush"));
+
+    let bad = [
+        ("RELAY_ACCESS_KEYS", "[\"hush\", \"hush\""),
+        ("LANDFALL_NEAR__ACCESS_KEYS", "[\"hush\", {\"hush\":1}]"),
+        ("LANDFALL_API__KEYS", "[\"hush\"]"),
+        ("NEAR_RPC_URL", "ftp://hush"),
+    ];
+    for (name, text) in bad {
+        let told = told(&file, &[(name, text)]).join("\n");
+        assert!(!told.contains("hush"), "{told}");
+    }
+    let told = told("[near]\naccess_keys = [\"ed25519:hush\" \"x\"]\n", &[]).join("\n");
+    assert!(!told.contains("hush"), "{told}");
+}
+
+#[test]
+fn reading_the_store_minds_no_mistake_elsewhere() {
+    let (_folder, sources) = sources("[near]\ntoken = \"A B\"\nnope = 1\n", &[]);
+    assert!(load(&sources, Need::Store).is_ok());
+}
+
+#[test]
+fn the_reference_page_is_true() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    let written = std::fs::read_to_string(&page).unwrap_or_default();
+    assert_eq!(written, reference_markdown(), "run `cargo xtask docs`");
+}
