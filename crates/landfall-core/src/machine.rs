@@ -8,6 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ids::Fingerprint;
 use crate::near;
 
 /// A way for value to move, named as in the configuration.
@@ -196,6 +197,13 @@ impl Payload {
     pub fn amount(&self) -> u128 {
         match self {
             Payload::Near(payout) => payout.amount,
+        }
+    }
+
+    /// Covers every parameter that changes what is paid, in canonical form.
+    pub fn fingerprint(&self) -> Fingerprint {
+        match self {
+            Payload::Near(payout) => payout.fingerprint(),
         }
     }
 

@@ -135,6 +135,9 @@ pub trait Rail: Send + Sync + 'static {
     /// The last nonce the ledger has used for the lane's key, at a final block.
     async fn nonce(&self, lane: &LaneId) -> Result<LedgerNonce, RailError>;
 
+    /// The same for all configured lanes, each at a final block, in as few calls as possible.
+    async fn nonces(&self) -> Result<Vec<(LaneId, LedgerNonce)>, RailError>;
+
     /// The newest nonces in sight of all lanes, final or not, in as few calls as possible. Progress
     /// only ("is it included yet?"), never a fate. MAY leave lanes out.
     async fn pulse(&self) -> Result<Vec<(LaneId, Nonce)>, RailError>;

@@ -1,1 +1,25 @@
-//! landfall-lanes
+//! The attempt protocol, written once, for every ledger.
+//!
+//! A [`Fleet`] holds the lanes of one rail in this process: each by a lease with an epoch, each
+//! driven by a task of its own. A lane takes a batch, signs it, stores it as an attempt **before**
+//! the first byte leaves, broadcasts it, and looks until its fate is final. Recovery is nothing
+//! else: on start and on takeover every open attempt of the lane is resolved the same way.
+//!
+//! **Invariant:** new bytes for a transfer are signed only after every earlier attempt that
+//! carries it is decided. **Invariant:** a nonce is never given back.
+//! Not here: which transfers to pay, what a fate means for them (`landfall-engine`), any ledger.
+
+pub mod clock;
+mod driver;
+mod fleet;
+mod high_water;
+mod owner;
+mod reconcile;
+mod resolve;
+mod settings;
+
+pub use clock::SystemClock;
+pub use fleet::{Fleet, FleetParts, LaneView};
+pub use high_water::HighWater;
+pub use owner::{Batch, Owner};
+pub use settings::LaneSettings;

@@ -1,0 +1,432 @@
+//! One lane's task: hold it, recover it, then take batches as long as the lease lasts.
+//!
+//! The gate: a lane signs when it is reconciled, no lane is under suspicion, and each of its open
+//! attempts is known to be in a block. Only a fence passes a closed gate.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use landfall_core::store::{Leased, OpenAttempt, Opened};
+use landfall_core::{Attempt, Epoch, Lane, Nonce, Purpose, Transfer};
+use tokio::sync::{Mutex, mpsc, watch};
+use tokio::task::JoinSet;
+
+use crate::fleet::{Face, Shared};
+use crate::owner::Batch;
+use crate::reconcile::{self, Verdict};
+use crate::resolve::{Carried, Ended, Resolve};
+
+/// Why a driver stopped serving its lane.
+#[derive(Debug, PartialEq, Eq)]
+enum Leave {
+    Stop,
+    /// The lease went to somebody else, or what was stored is not known: start over.
+    Again,
+}
+
+/// What a task of the lane reports.
+enum Report {
+    Resolved(Ended),
+    Reconciled(Verdict),
+}
+
+/// An open attempt as the gate sees it.
+struct Aboard {
+    opened_ms: u64,
+    purpose: Purpose,
+    included: bool,
+}
+
+/// What wakes a lane.
+enum Signal {
+    Stop,
+    Lost,
+    Halted,
+    Report(Result<Report, tokio::task::JoinError>),
+    Progress(Nonce, bool),
+    Pulse,
+    Cleared,
+    Batch(Batch),
+    Tick,
+}
+
+/// Everything that lives as long as one lease.
+struct Deck {
+    lane: Lane,
+    /// None until reconciled.
+    next: Option<Nonce>,
+    aboard: BTreeMap<Nonce, Aboard>,
+    tasks: JoinSet<Report>,
+    progress_in: mpsc::UnboundedSender<(Nonce, bool)>,
+    progress: mpsc::UnboundedReceiver<(Nonce, bool)>,
+    next_tick_ms: u64,
+    stop: watch::Receiver<bool>,
+    lost: watch::Receiver<Epoch>,
+    halted: watch::Receiver<Option<String>>,
+    was_halted: bool,
+    pulse: watch::Receiver<Nonce>,
+    cleared: watch::Receiver<bool>,
+}
+
+impl Deck {
+    fn new(lane: Lane, shared: &Shared, face: &Face) -> Deck {
+        let (progress_in, progress) = mpsc::unbounded_channel();
+        let mut halted = face.halted.subscribe();
+        let was_halted = halted.borrow_and_update().is_some();
+        Deck {
+            lane,
+            next: None,
+            aboard: BTreeMap::new(),
+            tasks: JoinSet::new(),
+            progress_in,
+            progress,
+            next_tick_ms: 0,
+            stop: shared.stop.subscribe(),
+            lost: face.lost.subscribe(),
+            halted,
+            was_halted,
+            pulse: face.pulse.subscribe(),
+            cleared: shared.cleared.subscribe(),
+        }
+    }
+
+    /// The next thing that happens, the gravest first.
+    async fn signal(
+        &mut self,
+        inbox: &mut mpsc::Receiver<Batch>,
+        tick: impl Future<Output = ()>,
+    ) -> Signal {
+        let epoch = self.epoch();
+        tokio::select! {
+            biased;
+            _ = self.stop.wait_for(|stop| *stop) => Signal::Stop,
+            _ = self.lost.wait_for(|lost| *lost >= epoch) => Signal::Lost,
+            _ = self.halted.changed() => Signal::Halted,
+            Some(report) = self.tasks.join_next() => Signal::Report(report),
+            Some((nonce, included)) = self.progress.recv() => Signal::Progress(nonce, included),
+            _ = self.pulse.changed() => Signal::Pulse,
+            _ = self.cleared.changed() => Signal::Cleared,
+            Some(batch) = inbox.recv() => Signal::Batch(batch),
+            _ = tick => Signal::Tick,
+        }
+    }
+
+    fn epoch(&self) -> Epoch {
+        self.lane.epoch
+    }
+
+    fn all_included(&self) -> bool {
+        self.aboard.values().all(|aboard| aboard.included)
+    }
+
+    /// Every nonce up to `seen` is used: those attempts are in a block, or passed.
+    fn saw(&mut self, seen: Nonce) {
+        for (_, aboard) in self.aboard.range_mut(..=seen) {
+            aboard.included = true;
+        }
+    }
+
+    fn mark(&mut self, nonce: Nonce, included: bool) {
+        if let Some(aboard) = self.aboard.get_mut(&nonce) {
+            aboard.included = included;
+        }
+    }
+}
+
+/// Drives one lane.
+pub(crate) struct Driver {
+    pub shared: Arc<Shared>,
+    pub face: Arc<Face>,
+    pub inbox: Arc<Mutex<mpsc::Receiver<Batch>>>,
+}
+
+impl Driver {
+    pub async fn run(self) {
+        let inbox = self.inbox.clone();
+        let mut inbox = inbox.lock().await;
+        while let Some(lane) = self.lease().await {
+            let epoch = lane.epoch;
+            let leave = self.serve(lane, &mut inbox).await;
+            self.face.clear();
+            while let Ok(batch) = inbox.try_recv() {
+                self.shared.owner.returned(batch, "the lane was given up");
+            }
+            if leave == Leave::Stop {
+                // A lease that is not given back runs out by itself.
+                let _ = self.shared.store.release(&[(self.face.id.clone(), epoch)]).await;
+                return;
+            }
+        }
+    }
+
+    /// Waits until the lane is ours. None when stopping.
+    async fn lease(&self) -> Option<Lane> {
+        let mut stop = self.shared.stop.subscribe();
+        loop {
+            if *stop.borrow_and_update() {
+                return None;
+            }
+            let settings = &self.shared.settings;
+            let (store, rail) = (&self.shared.store, self.shared.rail.name());
+            let leased =
+                store.lease(&self.face.id, rail, &self.shared.instance, settings.lease_ms).await;
+            let wait_ms = match leased {
+                Ok(Leased::Yours(lane)) => return Some(lane),
+                Ok(Leased::Busy { until_ms, .. }) => until_ms
+                    .saturating_sub(self.shared.clock.now_ms())
+                    .clamp(settings.retry_ms, settings.renew_ms),
+                Err(_) => settings.retry_ms,
+            };
+            tokio::select! {
+                biased;
+                _ = stop.changed() => {}
+                _ = self.shared.clock.sleep(Duration::from_millis(wait_ms)) => {}
+            }
+        }
+    }
+
+    async fn serve(&self, lane: Lane, inbox: &mut mpsc::Receiver<Batch>) -> Leave {
+        if let Err(reason) = self.shared.high_water.check_lane(&self.face.id, Some(&lane)) {
+            self.shared.suspect(&reason);
+        }
+        let mut deck = Deck::new(lane, &self.shared, &self.face);
+        self.face.hold(deck.epoch());
+        if self.recover(&mut deck).await.is_err() {
+            self.shared.clock.sleep(Duration::from_millis(self.shared.settings.retry_ms)).await;
+            return Leave::Again;
+        }
+        self.start_reconciling(&mut deck);
+        loop {
+            self.show(&deck);
+            match self.turn(&mut deck, inbox).await {
+                Some(leave) => return leave,
+                None => continue,
+            }
+        }
+    }
+
+    /// One event of the lane's life.
+    async fn turn(&self, deck: &mut Deck, inbox: &mut mpsc::Receiver<Batch>) -> Option<Leave> {
+        let now_ms = self.shared.clock.now_ms();
+        let tick = Duration::from_millis(deck.next_tick_ms.saturating_sub(now_ms).min(1_000));
+        match deck.signal(inbox, self.shared.clock.sleep(tick)).await {
+            Signal::Stop => Some(Leave::Stop),
+            Signal::Lost => Some(Leave::Again),
+            Signal::Halted => {
+                // No longer halted: an operator adopted the lane. Begin again from the ledger.
+                let was_halted = deck.was_halted;
+                deck.was_halted = deck.halted.borrow_and_update().is_some();
+                (was_halted && !deck.was_halted).then_some(Leave::Again)
+            }
+            Signal::Report(report) => self.reported(deck, report),
+            Signal::Progress(nonce, included) => {
+                deck.mark(nonce, included);
+                None
+            }
+            Signal::Pulse => {
+                let seen = *deck.pulse.borrow_and_update();
+                deck.saw(seen);
+                if deck.next.is_some_and(|next| seen >= next) {
+                    self.start_reconciling(deck);
+                }
+                None
+            }
+            Signal::Cleared => None,
+            Signal::Batch(batch) => self.open(deck, batch).await,
+            Signal::Tick => self.tick(deck).await,
+        }
+    }
+
+    fn show(&self, deck: &Deck) {
+        let now_ms = self.shared.clock.now_ms();
+        let halted = self.face.halted.borrow().is_some();
+        let free = self.face.signing
+            && !halted
+            && *self.shared.cleared.borrow()
+            && deck.next.is_some()
+            && deck.all_included();
+        let adrift_after_ms = self.shared.settings.fence_after_ms.min(10_000);
+        let waiting = deck.aboard.values().filter(|aboard| !aboard.included);
+        let adrift =
+            waiting.clone().filter(|aboard| aboard.opened_ms + adrift_after_ms < now_ms).count();
+        if self.face.show(deck.aboard.len(), waiting.count(), adrift, free) {
+            self.shared.owner.freed();
+        }
+    }
+
+    /// Loads what was left open and pursues it. The only recovery there is.
+    async fn recover(&self, deck: &mut Deck) -> Result<(), landfall_core::store::StoreError> {
+        let open = self.shared.store.open_attempts(&self.face.id).await?;
+        for attempt in open {
+            let members = self.shared.store.transfers(&attempt.members).await?;
+            self.launch(deck, Carried { attempt, members }, false);
+        }
+        Ok(())
+    }
+
+    fn launch(&self, deck: &mut Deck, carried: Carried, fresh: bool) {
+        let attempt = &carried.attempt;
+        let aboard =
+            Aboard { opened_ms: attempt.opened_ms, purpose: attempt.purpose, included: false };
+        deck.aboard.insert(attempt.nonce, aboard);
+        let resolve = Resolve {
+            shared: self.shared.clone(),
+            epoch: deck.epoch(),
+            carried,
+            fresh,
+            progress: deck.progress_in.clone(),
+            nudge: self.face.nudge.clone(),
+        };
+        deck.tasks.spawn(async move { Report::Resolved(resolve.run().await) });
+    }
+
+    fn start_reconciling(&self, deck: &mut Deck) {
+        deck.next = None;
+        let (shared, lane) = (self.shared.clone(), deck.lane.clone());
+        deck.tasks.spawn(async move {
+            Report::Reconciled(reconcile::reconcile(&shared, &lane.id, &lane).await)
+        });
+    }
+
+    fn reported(
+        &self,
+        deck: &mut Deck,
+        report: Result<Report, tokio::task::JoinError>,
+    ) -> Option<Leave> {
+        match report {
+            Ok(Report::Resolved(Ended::Settled { nonce, sunk })) => {
+                deck.aboard.remove(&nonce);
+                if sunk {
+                    self.start_reconciling(deck);
+                }
+                None
+            }
+            Ok(Report::Resolved(Ended::Fenced)) => Some(Leave::Again),
+            Ok(Report::Resolved(Ended::Foreign(reason)))
+            | Ok(Report::Reconciled(Verdict::Halt(reason))) => {
+                self.shared.suspect(&reason);
+                None
+            }
+            Ok(Report::Reconciled(Verdict::Next(next))) => {
+                deck.next = Some(next);
+                None
+            }
+            Ok(Report::Reconciled(Verdict::New)) => Some(Leave::Again),
+            Err(error) => {
+                tracing::error!(lane = %self.face.id, %error, "a task of the lane died; starting over");
+                self.shared.count_restart();
+                Some(Leave::Again)
+            }
+        }
+    }
+
+    /// Opens a fence when an attempt has been adrift for too long.
+    async fn tick(&self, deck: &mut Deck) -> Option<Leave> {
+        let now_ms = self.shared.clock.now_ms();
+        let fence_after_ms = self.shared.settings.fence_after_ms;
+        deck.next_tick_ms = now_ms + fence_after_ms.clamp(20, 1_000) / 4;
+        let may_sign = self.face.signing
+            && self.face.halted.borrow().is_none()
+            && *self.shared.cleared.borrow()
+            && deck.next.is_some();
+        let overdue = |aboard: &Aboard| aboard.opened_ms + fence_after_ms <= now_ms;
+        let adrift = deck.aboard.values().any(|aboard| !aboard.included && overdue(aboard));
+        let fenced =
+            deck.aboard.values().any(|aboard| aboard.purpose == Purpose::Fence && !overdue(aboard));
+        // A fence that another attempt already passes decides nothing more.
+        let newest_is_old = deck.aboard.values().next_back().is_some_and(overdue);
+        if may_sign && adrift && !fenced && newest_is_old {
+            let fence = Batch { purpose: Purpose::Fence, members: Vec::new() };
+            return self.open(deck, fence).await;
+        }
+        None
+    }
+
+    /// Steps 2 to 4: sign, store, and only then let it go.
+    async fn open(&self, deck: &mut Deck, mut batch: Batch) -> Option<Leave> {
+        loop {
+            let Some(nonce) = deck.next else {
+                self.shared.owner.returned(batch, "the lane is being reconciled");
+                return None;
+            };
+            let payloads: Vec<_> = batch.members.iter().map(|member| &member.payload).collect();
+            let signed =
+                self.shared.rail.sign(batch.purpose, &payloads, &self.face.id, nonce).await;
+            let signed = match signed {
+                Ok(signed) => signed,
+                Err(error) => {
+                    self.shared.owner.returned(batch, &error.to_string());
+                    return None;
+                }
+            };
+            let now_ms = self.shared.clock.now_ms();
+            let moves = self.shared.owner.opening(&batch, &signed.hash, now_ms);
+            let open = OpenAttempt {
+                rail: self.shared.rail.name(),
+                lane: self.face.id.clone(),
+                epoch: deck.epoch(),
+                nonce,
+                purpose: batch.purpose,
+                signed,
+                moves: moves.clone(),
+                now_ms,
+            };
+            match self.shared.store.open_attempt(open).await {
+                Ok(Opened::Stored(attempt)) => {
+                    let members = carried_members(&batch.members, &moves, &attempt);
+                    return self.let_go(deck, Carried { attempt: *attempt, members });
+                }
+                Ok(Opened::StaleMembers(stale)) => {
+                    self.shared.owner.forgotten(&stale);
+                    batch.members.retain(|member| !stale.contains(&member.id));
+                    if batch.members.is_empty() {
+                        return None;
+                    }
+                }
+                Ok(Opened::Fenced(_) | Opened::StaleNonce) => {
+                    self.shared.owner.returned(batch, "the lane has another holder");
+                    return Some(Leave::Again);
+                }
+                Err(error) => {
+                    // It may have been stored: recovery will find it, or the sweeper its members.
+                    tracing::warn!(lane = %self.face.id, %error, "not known whether it was stored");
+                    let ids: Vec<_> = batch.members.iter().map(|member| member.id).collect();
+                    self.shared.owner.forgotten(&ids);
+                    return Some(Leave::Again);
+                }
+            }
+        }
+    }
+
+    fn let_go(&self, deck: &mut Deck, carried: Carried) -> Option<Leave> {
+        let attempt = &carried.attempt;
+        deck.next = Some(attempt.nonce.next());
+        if let Err(error) =
+            self.shared.high_water.record(&attempt.lane, deck.epoch(), attempt.nonce)
+        {
+            tracing::error!(%error, "the high-water mark cannot be written; nothing is sent");
+            return Some(Leave::Again);
+        }
+        self.shared.owner.opened(attempt);
+        self.launch(deck, carried, true);
+        None
+    }
+}
+
+/// The members as the opening left them.
+fn carried_members(
+    before: &[Transfer],
+    moves: &[landfall_core::Move],
+    attempt: &Attempt,
+) -> Vec<Transfer> {
+    before
+        .iter()
+        .zip(moves)
+        .map(|(member, moved)| {
+            let mut after = moved.applied_to(member);
+            after.attempt = Some(attempt.id);
+            after
+        })
+        .collect()
+}

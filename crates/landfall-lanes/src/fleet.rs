@@ -1,0 +1,419 @@
+//! All lanes of one rail in this process: their drivers, their leases, and the watch over them.
+//!
+//! **Invariant:** no lane signs before every lane was found explained: a store that forgot an
+//! attempt of one lane would pay its transfers again on another. One unexplained lane halts all.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use landfall_core::rail::Rail;
+use landfall_core::store::{Store, StoreError};
+use landfall_core::{Clock, Epoch, Lane, LaneId, Nonce};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::JoinSet;
+
+use crate::driver::Driver;
+use crate::high_water::HighWater;
+use crate::owner::{Batch, Owner};
+use crate::reconcile::{Verdict, explain};
+use crate::settings::LaneSettings;
+
+/// What a fleet is made of.
+pub struct FleetParts {
+    pub store: Arc<dyn Store>,
+    pub rail: Arc<dyn Rail>,
+    pub clock: Arc<dyn Clock>,
+    pub owner: Arc<dyn Owner>,
+    pub high_water: Arc<HighWater>,
+    pub settings: LaneSettings,
+    pub instance: String,
+}
+
+/// What all drivers share.
+pub(crate) struct Shared {
+    pub store: Arc<dyn Store>,
+    pub rail: Arc<dyn Rail>,
+    pub clock: Arc<dyn Clock>,
+    pub owner: Arc<dyn Owner>,
+    pub high_water: Arc<HighWater>,
+    pub settings: LaneSettings,
+    pub instance: String,
+    pub stop: watch::Sender<bool>,
+    /// True once every lane is explained.
+    pub cleared: watch::Sender<bool>,
+    /// Why all lanes must halt; the watchman carries it out.
+    suspicion: Mutex<Option<String>>,
+    suspected: Notify,
+    restarts: AtomicU64,
+}
+
+impl Shared {
+    /// Stops all signing at once and has every lane halted in the store.
+    pub fn suspect(&self, reason: &str) {
+        self.cleared.send_replace(false);
+        self.suspicion.lock().get_or_insert_with(|| reason.to_owned());
+        self.suspected.notify_one();
+    }
+
+    pub fn count_restart(&self) {
+        self.restarts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    async fn nap(&self, ms: u64) {
+        self.clock.sleep(Duration::from_millis(ms)).await;
+    }
+}
+
+/// A lane as the rest of the process sees it.
+pub(crate) struct Face {
+    pub id: LaneId,
+    /// Whether this process has the key. Without it a lane can only look and rebroadcast.
+    pub signing: bool,
+    pub halted: watch::Sender<Option<String>>,
+    pub pulse: watch::Sender<Nonce>,
+    /// The newest epoch known to be lost.
+    pub lost: watch::Sender<Epoch>,
+    pub nudge: Arc<Notify>,
+    inbox: mpsc::Sender<Batch>,
+    view: Mutex<View>,
+}
+
+#[derive(Default, Clone, Copy)]
+struct View {
+    held: Option<Epoch>,
+    free: bool,
+    open: usize,
+    waiting: usize,
+    adrift: usize,
+}
+
+impl Face {
+    pub fn hold(&self, epoch: Epoch) {
+        *self.view.lock() = View { held: Some(epoch), ..View::default() };
+    }
+
+    pub fn clear(&self) {
+        *self.view.lock() = View::default();
+    }
+
+    /// Publishes; true if the lane has just become free.
+    pub fn show(&self, open: usize, waiting: usize, adrift: usize, free: bool) -> bool {
+        let mut view = self.view.lock();
+        // A batch handed over but not yet received still occupies the lane.
+        let free = free && self.inbox.capacity() > 0;
+        let freed = free && !view.free;
+        *view = View { held: view.held, free, open, waiting, adrift };
+        freed
+    }
+}
+
+/// A lane at a glance.
+#[derive(Debug, Clone)]
+pub struct LaneView {
+    pub id: LaneId,
+    pub held: bool,
+    pub open: usize,
+    pub adrift: usize,
+    pub halted: Option<String>,
+}
+
+/// The lanes of one rail.
+pub struct Fleet {
+    shared: Arc<Shared>,
+    faces: Vec<Arc<Face>>,
+    tasks: tokio::sync::Mutex<JoinSet<()>>,
+}
+
+impl Fleet {
+    /// Starts to hold lanes. Fails only if the store cannot be read.
+    pub async fn start(parts: FleetParts) -> Result<Arc<Fleet>, StoreError> {
+        let shared = Arc::new(Shared {
+            store: parts.store,
+            rail: parts.rail,
+            clock: parts.clock,
+            owner: parts.owner,
+            high_water: parts.high_water,
+            settings: parts.settings,
+            instance: parts.instance,
+            stop: watch::Sender::new(false),
+            cleared: watch::Sender::new(false),
+            suspicion: Mutex::default(),
+            suspected: Notify::new(),
+            restarts: AtomicU64::new(0),
+        });
+        let stored = shared.store.lanes().await?;
+        if let Err(reason) = check_high_water(&shared, &stored).await? {
+            shared.suspect(&reason);
+        }
+        let mut tasks = JoinSet::new();
+        let mut faces = Vec::new();
+        for (id, signing) in lanes_to_hold(&shared, &stored) {
+            let halted =
+                stored.iter().find(|lane| lane.id == id).and_then(|lane| lane.halted.clone());
+            let (inbox, outbox) = mpsc::channel(1);
+            let face = Arc::new(Face {
+                id,
+                signing,
+                halted: watch::Sender::new(halted.map(|halt| halt.reason)),
+                pulse: watch::Sender::new(Nonce(0)),
+                lost: watch::Sender::new(Epoch(0)),
+                nudge: Arc::new(Notify::new()),
+                inbox,
+                view: Mutex::default(),
+            });
+            faces.push(face.clone());
+            tasks.spawn(supervise(shared.clone(), face, Arc::new(tokio::sync::Mutex::new(outbox))));
+        }
+        let fleet =
+            Arc::new(Fleet { shared, faces, tasks: tokio::sync::Mutex::new(JoinSet::new()) });
+        tasks.spawn(watch_over(fleet.shared.clone(), fleet.faces.clone()));
+        tasks.spawn(renew(fleet.shared.clone(), fleet.faces.clone()));
+        tasks.spawn(pulse(fleet.shared.clone(), fleet.faces.clone()));
+        *fleet.tasks.lock().await = tasks;
+        Ok(fleet)
+    }
+
+    /// Hands the batch to the least loaded free lane, or gives it back.
+    pub fn give(&self, batch: Batch) -> Result<(), Batch> {
+        let free = self.faces.iter().filter(|face| face.view.lock().free);
+        let Some(face) = free.min_by_key(|face| face.view.lock().open) else {
+            return Err(batch);
+        };
+        let mut view = face.view.lock();
+        if !view.free {
+            return Err(batch);
+        }
+        view.free = false;
+        face.inbox.try_send(batch).map_err(|refused| refused.into_inner())
+    }
+
+    pub fn has_free(&self) -> bool {
+        self.faces.iter().any(|face| face.view.lock().free)
+    }
+
+    pub fn views(&self) -> Vec<LaneView> {
+        let view = |face: &Arc<Face>| {
+            let view = *face.view.lock();
+            LaneView {
+                id: face.id.clone(),
+                held: view.held.is_some(),
+                open: view.open,
+                adrift: view.adrift,
+                halted: face.halted.borrow().clone(),
+            }
+        };
+        self.faces.iter().map(view).collect()
+    }
+
+    /// Tasks that died and were started again.
+    pub fn restarts(&self) -> u64 {
+        self.shared.restarts.load(Ordering::Relaxed)
+    }
+
+    /// Has every waiting attempt tried again now: what blocked them may be gone.
+    pub fn nudge(&self) {
+        self.faces.iter().for_each(|face| face.nudge.notify_waiters());
+    }
+
+    /// Lets what is being stored be stored, gives the lanes back and leaves.
+    pub async fn stop(&self, grace: Duration) {
+        self.shared.stop.send_replace(true);
+        let mut tasks = std::mem::take(&mut *self.tasks.lock().await);
+        let all_gone = async { while tasks.join_next().await.is_some() {} };
+        tokio::select! {
+            biased;
+            _ = all_gone => {}
+            _ = self.shared.clock.sleep(grace) => {}
+        }
+    }
+}
+
+/// Configured lanes, and lanes of the rail whose keys are no longer here but must be resolved.
+fn lanes_to_hold(shared: &Shared, stored: &[Lane]) -> Vec<(LaneId, bool)> {
+    let mut lanes: Vec<_> = shared.rail.lanes().into_iter().map(|id| (id, true)).collect();
+    for lane in stored.iter().filter(|lane| lane.rail == shared.rail.name()) {
+        if !lanes.iter().any(|(id, _)| *id == lane.id) {
+            lanes.push((lane.id.clone(), false));
+        }
+    }
+    lanes
+}
+
+/// Runs a lane's driver, again if it dies.
+async fn supervise(
+    shared: Arc<Shared>,
+    face: Arc<Face>,
+    inbox: Arc<tokio::sync::Mutex<mpsc::Receiver<Batch>>>,
+) {
+    loop {
+        let driver = Driver { shared: shared.clone(), face: face.clone(), inbox: inbox.clone() };
+        let mut life = JoinSet::new();
+        life.spawn(driver.run());
+        match life.join_next().await {
+            Some(Err(error)) if error.is_panic() => {
+                tracing::error!(lane = %face.id, %error, "the lane's driver died; starting it again");
+                shared.count_restart();
+                face.clear();
+                shared.nap(shared.settings.retry_ms).await;
+            }
+            _ => return,
+        }
+    }
+}
+
+type Checked = Result<(), String>;
+
+async fn check_high_water(shared: &Shared, stored: &[Lane]) -> Result<Checked, StoreError> {
+    let identity = shared.store.identity().await?;
+    if let Err(reason) = shared.high_water.check_store(&identity.id) {
+        return Ok(Err(reason));
+    }
+    for id in shared.high_water.lanes() {
+        let lane = stored.iter().find(|lane| lane.id == id);
+        if let Err(reason) = shared.high_water.check_lane(&id, lane) {
+            return Ok(Err(reason));
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// Compares every lane's nonce on the ledger, read first, with the store, read after.
+async fn check_ledger(shared: &Shared) -> Result<Checked, String> {
+    let nonces = shared.rail.nonces().await.map_err(|error| error.to_string())?;
+    let stored = shared.store.lanes().await.map_err(|error| error.to_string())?;
+    for (id, ledger) in nonces {
+        let Some(lane) = stored.iter().find(|lane| lane.id == id) else { continue };
+        let verdict = explain(shared.store.as_ref(), lane, ledger).await;
+        if let Verdict::Halt(reason) = verdict.map_err(|error| error.to_string())? {
+            return Ok(Err(reason));
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// The watchman: clears the lanes when all are explained, halts them when one is not, and lets
+/// them go on when an operator has adopted them.
+async fn watch_over(shared: Arc<Shared>, faces: Vec<Arc<Face>>) {
+    let mut stop = shared.stop.subscribe();
+    loop {
+        let halted = faces.iter().any(|face| face.halted.borrow().is_some());
+        let suspicion = shared.suspicion.lock().clone();
+        if let Some(reason) = suspicion {
+            if halt_all(&shared, &faces, &reason).await.is_ok() {
+                shared.suspicion.lock().take();
+            }
+        } else if halted {
+            adopt_adopted(&shared, &faces).await;
+        } else if !*shared.cleared.borrow() {
+            match check_ledger(&shared).await {
+                Ok(Ok(())) => {
+                    shared.cleared.send_replace(true);
+                }
+                Ok(Err(reason)) => shared.suspect(&reason),
+                Err(why) => tracing::debug!(why, "the lanes are not cleared yet"),
+            }
+        }
+        let cleared = *shared.cleared.borrow();
+        let wait_ms = match cleared {
+            true => shared.settings.halted_poll_ms,
+            false => shared.settings.retry_ms,
+        };
+        tokio::select! {
+            biased;
+            _ = stop.wait_for(|stop| *stop) => return,
+            _ = shared.suspected.notified() => {}
+            _ = shared.nap(wait_ms) => {}
+        }
+    }
+}
+
+async fn halt_all(shared: &Shared, faces: &[Arc<Face>], reason: &str) -> Result<(), StoreError> {
+    for face in faces {
+        if face.halted.borrow().is_none() {
+            face.halted.send_replace(Some(reason.to_owned()));
+            tracing::error!(lane = %face.id, reason, "lane halted");
+            shared.owner.halted(&face.id, reason);
+        }
+        shared.store.halt(&face.id, reason).await?;
+    }
+    Ok(())
+}
+
+/// A lane that is no longer halted in the store was adopted by an operator.
+async fn adopt_adopted(shared: &Shared, faces: &[Arc<Face>]) {
+    let (Ok(stored), Ok(identity)) = (shared.store.lanes().await, shared.store.identity().await)
+    else {
+        return;
+    };
+    let still_halted =
+        |face: &Arc<Face>| stored.iter().any(|lane| lane.id == face.id && lane.halted.is_some());
+    if faces.iter().any(still_halted) {
+        return;
+    }
+    match shared.high_water.accept(&identity.id, &stored) {
+        Ok(()) => faces.iter().for_each(|face| {
+            face.halted.send_replace(None);
+        }),
+        Err(error) => tracing::error!(%error, "the high-water mark cannot be written"),
+    }
+}
+
+/// Renews all leases in one call.
+async fn renew(shared: Arc<Shared>, faces: Vec<Arc<Face>>) {
+    let mut stop = shared.stop.subscribe();
+    loop {
+        tokio::select! {
+            biased;
+            _ = stop.wait_for(|stop| *stop) => return,
+            _ = shared.nap(shared.settings.renew_ms) => {}
+        }
+        let held: Vec<_> = faces
+            .iter()
+            .filter_map(|face| face.view.lock().held.map(|epoch| (face.id.clone(), epoch)))
+            .collect();
+        if held.is_empty() {
+            continue;
+        }
+        // A store that cannot be reached decides nothing: an old epoch is refused there anyway.
+        let Ok(current) = shared.store.renew(&held, shared.settings.lease_ms).await else {
+            continue;
+        };
+        for ((id, epoch), current) in held.iter().zip(current) {
+            let face = faces.iter().find(|face| face.id == *id);
+            if let (false, Some(face)) = (current, face) {
+                face.lost.send_if_modified(|lost| {
+                    let newer = *epoch > *lost;
+                    *lost = (*lost).max(*epoch);
+                    newer
+                });
+            }
+        }
+    }
+}
+
+/// Reads all lanes' newest nonces at once while any attempt waits to be included.
+async fn pulse(shared: Arc<Shared>, faces: Vec<Arc<Face>>) {
+    let mut stop = shared.stop.subscribe();
+    loop {
+        tokio::select! {
+            biased;
+            _ = stop.wait_for(|stop| *stop) => return,
+            _ = shared.nap(shared.settings.pulse_ms) => {}
+        }
+        if !faces.iter().any(|face| face.view.lock().waiting > 0) {
+            continue;
+        }
+        let Ok(nonces) = shared.rail.pulse().await else { continue };
+        for (id, nonce) in nonces {
+            if let Some(face) = faces.iter().find(|face| face.id == id) {
+                face.pulse.send_if_modified(|seen| {
+                    let newer = nonce > *seen;
+                    *seen = (*seen).max(nonce);
+                    newer
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! What this instance has seen of the store, so that a store that forgot is noticed.
+//!
+//! Per lane the newest epoch and nonce, and the store's identity, in memory and in a small file.
+//! **Invariant:** a mark is recorded after its attempt is stored and before its first byte is
+//! sent. A store that is behind a mark has forgotten an attempt that may have been sent.
+//!
+//! The file is a log of lines, `store ID` or `lane EPOCH NONCE NAME`, rewritten when opened. It
+//! is not synced: it guards against stores that go back, not against power loss, after which the
+//! ledger's own nonces tell.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use landfall_core::{Epoch, Lane, LaneId, Nonce};
+use parking_lot::Mutex;
+
+/// The marks of one instance.
+pub struct HighWater {
+    marks: Mutex<Marks>,
+}
+
+#[derive(Default)]
+struct Marks {
+    store: Option<String>,
+    lanes: BTreeMap<LaneId, (Epoch, Nonce)>,
+    log: Option<File>,
+}
+
+impl HighWater {
+    /// Marks that live as long as this process.
+    pub fn in_memory() -> HighWater {
+        HighWater { marks: Mutex::default() }
+    }
+
+    /// Marks kept in a file, read back if it exists.
+    pub fn open(path: &Path) -> io::Result<HighWater> {
+        let mut marks = match std::fs::read_to_string(path) {
+            Ok(text) => parse(&text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Marks::default(),
+            Err(error) => return Err(error),
+        };
+        let fresh: PathBuf = path.with_extension("new");
+        let mut file = File::create(&fresh)?;
+        file.write_all(render(&marks).as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&fresh, path)?;
+        marks.log = Some(OpenOptions::new().append(true).open(path)?);
+        Ok(HighWater { marks: Mutex::new(marks) })
+    }
+
+    /// Says why this store must not be trusted, if so. A store never seen before is remembered.
+    pub fn check_store(&self, id: &str) -> Result<(), String> {
+        let mut marks = self.marks.lock();
+        match &marks.store {
+            Some(known) if known == id => Ok(()),
+            Some(known) => Err(format!(
+                "the store is {id}, but this instance has worked on store {known}: \
+                 it was replaced or emptied"
+            )),
+            None => {
+                marks.store = Some(id.to_owned());
+                marks.append(&format!("store {id}\n")).map_err(|error| error.to_string())
+            }
+        }
+    }
+
+    /// Says what the store has forgotten of a lane, if anything. `lane` is none if it has no such
+    /// lane.
+    pub fn check_lane(&self, id: &LaneId, lane: Option<&Lane>) -> Result<(), String> {
+        let Some((epoch, nonce)) = self.marks.lock().lanes.get(id).copied() else {
+            return Ok(());
+        };
+        let Some(lane) = lane else {
+            return Err(format!("the store has forgotten lane {id}, used up to nonce {nonce}"));
+        };
+        let next = lane.next_nonce.unwrap_or_default();
+        if lane.epoch < epoch || next <= nonce {
+            return Err(format!(
+                "the store is behind on lane {id}: it has epoch {} and next nonce {next}, but an \
+                 attempt with nonce {nonce} was stored under epoch {epoch}",
+                lane.epoch
+            ));
+        }
+        Ok(())
+    }
+
+    /// The lanes that have marks.
+    pub fn lanes(&self) -> Vec<LaneId> {
+        self.marks.lock().lanes.keys().cloned().collect()
+    }
+
+    /// Remembers that an attempt was stored.
+    pub fn record(&self, lane: &LaneId, epoch: Epoch, nonce: Nonce) -> io::Result<()> {
+        let mut marks = self.marks.lock();
+        marks.lanes.insert(lane.clone(), (epoch, nonce));
+        marks.append(&format!("lane {epoch} {nonce} {lane}\n"))
+    }
+
+    /// Trusts the store as it is now, by an operator's word: all marks start anew.
+    pub fn accept(&self, store: &str, lanes: &[Lane]) -> io::Result<()> {
+        let mut marks = self.marks.lock();
+        marks.store = Some(store.to_owned());
+        marks.lanes.clear();
+        let mut lines = format!("forget\nstore {store}\n");
+        for lane in lanes {
+            if let Some(next) = lane.next_nonce {
+                let last = Nonce(next.0.saturating_sub(1));
+                marks.lanes.insert(lane.id.clone(), (lane.epoch, last));
+                lines.push_str(&format!("lane {} {last} {}\n", lane.epoch, lane.id));
+            }
+        }
+        marks.append(&lines)
+    }
+}
+
+impl Marks {
+    fn append(&mut self, lines: &str) -> io::Result<()> {
+        match &mut self.log {
+            Some(log) => log.write_all(lines.as_bytes()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Reads what it can: a torn last line was never relied upon.
+fn parse(text: &str) -> Marks {
+    let mut marks = Marks::default();
+    for line in text.lines() {
+        let mut words = line.splitn(4, ' ');
+        match (words.next(), words.next(), words.next(), words.next()) {
+            (Some("forget"), ..) => marks = Marks::default(),
+            (Some("store"), Some(id), ..) => marks.store = Some(id.to_owned()),
+            (Some("lane"), Some(epoch), Some(nonce), Some(name)) => {
+                if let (Ok(epoch), Ok(nonce)) = (epoch.parse(), nonce.parse()) {
+                    marks.lanes.insert(LaneId::new(name), (Epoch(epoch), Nonce(nonce)));
+                }
+            }
+            _ => {}
+        }
+    }
+    marks
+}
+
+fn render(marks: &Marks) -> String {
+    let store = marks.store.iter().map(|id| format!("store {id}\n"));
+    let lanes =
+        marks.lanes.iter().map(|(lane, (epoch, nonce))| format!("lane {epoch} {nonce} {lane}\n"));
+    store.chain(lanes).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use landfall_core::RailName;
+
+    fn lane(epoch: u64, next: u64) -> Lane {
+        Lane {
+            id: LaneId::new("near:simnet:relay.near:k1"),
+            rail: RailName::Near,
+            epoch: Epoch(epoch),
+            holder: None,
+            lease_until_ms: 0,
+            base_nonce: Some(Nonce(0)),
+            next_nonce: Some(Nonce(next)),
+            halted: None,
+        }
+    }
+
+    #[test]
+    fn a_store_that_went_back_is_noticed_after_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("high-water");
+        let marks = HighWater::open(&path).unwrap();
+        marks.check_store("s1").unwrap();
+        marks.record(&lane(0, 0).id, Epoch(3), Nonce(7)).unwrap();
+        drop(marks);
+
+        let marks = HighWater::open(&path).unwrap();
+        let id = lane(0, 0).id;
+        assert_eq!(marks.check_lane(&id, Some(&lane(3, 8))), Ok(()));
+        assert_eq!(marks.check_lane(&id, Some(&lane(9, 20))), Ok(()));
+        assert!(marks.check_lane(&id, Some(&lane(3, 7))).is_err(), "an attempt is gone");
+        assert!(marks.check_lane(&id, Some(&lane(2, 8))).is_err(), "an epoch is gone");
+        assert!(marks.check_lane(&id, None).is_err(), "the lane is gone");
+        assert!(marks.check_store("s2").is_err(), "another store");
+        assert_eq!(marks.check_store("s1"), Ok(()));
+    }
+
+    #[test]
+    fn an_operators_word_makes_the_store_trusted_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("high-water");
+        let marks = HighWater::open(&path).unwrap();
+        marks.check_store("s1").unwrap();
+        marks.record(&lane(0, 0).id, Epoch(3), Nonce(7)).unwrap();
+        marks.accept("s2", &[lane(1, 4)]).unwrap();
+        drop(marks);
+        let marks = HighWater::open(&path).unwrap();
+        assert_eq!(marks.check_store("s2"), Ok(()));
+        assert_eq!(marks.check_lane(&lane(0, 0).id, Some(&lane(1, 4))), Ok(()));
+    }
+}

@@ -1,0 +1,59 @@
+//! What the lanes ask of whoever owns the transfers: the engine.
+//!
+//! Lanes know when an attempt is opened and what its fate is; only the owner knows what that
+//! means for the transfers it carries.
+
+use async_trait::async_trait;
+use landfall_core::attempt::Shortage;
+use landfall_core::{Attempt, Fate, LaneId, Move, Purpose, Transfer, TransferId};
+
+/// Transfers to be carried by one attempt.
+#[derive(Debug, Clone)]
+pub struct Batch {
+    pub purpose: Purpose,
+    /// In the order of the actions. Empty for a fence.
+    pub members: Vec<Transfer>,
+}
+
+/// The owner of the transfers. All calls but [`Owner::settled`] MUST return at once.
+#[async_trait]
+pub trait Owner: Send + Sync + 'static {
+    /// The members' moves when their attempt is stored, in order.
+    fn opening(&self, batch: &Batch, hash: &str, now_ms: u64) -> Vec<Move>;
+
+    /// The members' moves when their attempt is decided, in order. MUST cover every member.
+    fn settling(
+        &self,
+        attempt: &Attempt,
+        members: &[Transfer],
+        fate: &Fate,
+        now_ms: u64,
+    ) -> Vec<Move>;
+
+    /// The attempt is stored; nothing was sent yet.
+    fn opened(&self, attempt: &Attempt);
+
+    /// The settlement is committed: `moved` members moved as `moves` say; `released` are due.
+    async fn settled(
+        &self,
+        attempt: &Attempt,
+        moves: Vec<Move>,
+        moved: Vec<TransferId>,
+        released: Vec<TransferId>,
+    );
+
+    /// Nothing happened to these members; they may be batched again.
+    fn returned(&self, batch: Batch, why: &str);
+
+    /// These were given up: the store knows better where they are. The sweeper finds the rest.
+    fn forgotten(&self, members: &[TransferId]);
+
+    /// The ledger says the relay lacks something.
+    fn shortage(&self, shortage: Shortage, message: &str);
+
+    /// The lane stands still until an operator adopts it.
+    fn halted(&self, lane: &LaneId, reason: &str);
+
+    /// Some lane can take a batch.
+    fn freed(&self);
+}

@@ -1,0 +1,90 @@
+//! Does the ledger agree with the store about a lane's nonces?
+//!
+//! A nonce used on the ledger that no stored attempt explains means that somebody else signs with
+//! the key, or that the store has forgotten an attempt. Either way the lane must not sign.
+
+use std::time::Duration;
+
+use landfall_core::rail::LedgerNonce;
+use landfall_core::store::{Store, StoreError};
+use landfall_core::{CertificateKind, Fate, Lane, LaneId, Nonce};
+
+use crate::fleet::Shared;
+
+/// The verdict on a lane.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The next nonce to sign with.
+    Next(Nonce),
+    /// Never seen before: it starts above the ledger's nonce.
+    New,
+    /// Unexplained; the lane halts.
+    Halt(String),
+}
+
+/// Compares the ledger's nonce, read **before** `lane` was, with what is stored.
+pub(crate) async fn explain(
+    store: &dyn Store,
+    lane: &Lane,
+    ledger: LedgerNonce,
+) -> Result<Verdict, StoreError> {
+    let (Some(base), Some(next)) = (lane.base_nonce, lane.next_nonce) else {
+        return Ok(Verdict::New);
+    };
+    let used = ledger.nonce;
+    if used >= next {
+        return Ok(Verdict::Halt(format!(
+            "the ledger has used nonce {used} of {}, but the newest stored attempt is {}",
+            lane.id,
+            next.0.saturating_sub(1)
+        )));
+    }
+    if used <= base {
+        return Ok(Verdict::Next(next));
+    }
+    let explained = match store.attempt_at(&lane.id, used).await? {
+        None => false,
+        Some(attempt) => match &attempt.fate {
+            Some(Fate::Sunk(certificate)) => certificate.kind == CertificateKind::Operator,
+            Some(Fate::Landed(_)) | None => true,
+        },
+    };
+    match explained {
+        true => Ok(Verdict::Next(next)),
+        false => Ok(Verdict::Halt(format!(
+            "the ledger has used nonce {used} of {}, which no stored attempt explains",
+            lane.id
+        ))),
+    }
+}
+
+/// Reconciles a held lane, asking until both ledger and store have answered.
+pub(crate) async fn reconcile(shared: &Shared, lane: &LaneId, held: &Lane) -> Verdict {
+    loop {
+        match try_once(shared, lane, held).await {
+            Ok(Some(verdict)) => return verdict,
+            Ok(None) => {}
+            Err(why) => tracing::debug!(%lane, why, "not reconciled yet"),
+        }
+        shared.clock.sleep(Duration::from_millis(shared.settings.retry_ms)).await;
+    }
+}
+
+/// None when the lane has changed meanwhile and must be read again.
+async fn try_once(shared: &Shared, id: &LaneId, held: &Lane) -> Result<Option<Verdict>, String> {
+    let ledger = shared.rail.nonce(id).await.map_err(|error| error.to_string())?;
+    let lanes = shared.store.lanes().await.map_err(|error| error.to_string())?;
+    let Some(lane) = lanes.into_iter().find(|lane| &lane.id == id) else {
+        return Err("the store does not know the lane".to_owned());
+    };
+    let verdict =
+        explain(shared.store.as_ref(), &lane, ledger).await.map_err(|error| error.to_string())?;
+    if verdict != Verdict::New {
+        return Ok(Some(verdict));
+    }
+    let started = shared.store.start_lane(id, held.epoch, ledger.nonce).await;
+    match started.map_err(|error| error.to_string())? {
+        true => Ok(Some(Verdict::Next(ledger.nonce.next()))),
+        false => Ok(None),
+    }
+}

@@ -1,0 +1,224 @@
+//! Step 5 of the protocol: one attempt, from its first broadcast (or from recovery) to its fate.
+//!
+//! **Invariant:** a refusal counts only for the very first broadcast of bytes that this process
+//! itself has just stored. After a crash one may have been made, so recovery never believes it.
+//! **Invariant:** the same bytes are sent again and again; nothing here ever signs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use landfall_core::attempt::Sighting;
+use landfall_core::rail::{Broadcast, Later, Look};
+use landfall_core::store::{Settled, Settlement};
+use landfall_core::{Attempt, Certificate, CertificateKind, Epoch, Fate, Nonce, Transfer};
+use tokio::sync::{Notify, mpsc};
+
+use crate::fleet::Shared;
+
+/// How many of a lane's later attempts a look is shown: the nearest ones decide.
+const LATER_MAX: usize = 64;
+
+/// An attempt and the transfers it carries, as its opening left them.
+#[derive(Debug, Clone)]
+pub(crate) struct Carried {
+    pub attempt: Attempt,
+    pub members: Vec<Transfer>,
+}
+
+/// How a resolution ended.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// Decided and settled, by us or by somebody before us.
+    Settled { nonce: Nonce, sunk: bool },
+    /// Our epoch is old: somebody else holds the lane.
+    Fenced,
+    /// The ledger shows what no stored attempt explains.
+    Foreign(String),
+}
+
+/// What one look or broadcast told.
+enum Seen {
+    Fate(Fate),
+    Foreign(String),
+    Included,
+    Unknown,
+    /// Our epoch is old.
+    Fenced,
+}
+
+/// One attempt on its way to its fate.
+pub(crate) struct Resolve {
+    pub shared: Arc<Shared>,
+    pub epoch: Epoch,
+    pub carried: Carried,
+    /// Stored by this process just now, and never sent.
+    pub fresh: bool,
+    /// Tells the lane whether the attempt is in a block.
+    pub progress: mpsc::UnboundedSender<(Nonce, bool)>,
+    /// Ends a wait early: what blocked the relay may be gone.
+    pub nudge: Arc<Notify>,
+}
+
+impl Resolve {
+    pub async fn run(mut self) -> Ended {
+        let mut round = 0;
+        let mut wait_ms = if self.fresh { self.shared.settings.rebroadcast_ms } else { 0 };
+        let mut seen = match self.fresh {
+            true => self.broadcast(&mut round).await,
+            false => Seen::Unknown,
+        };
+        loop {
+            if matches!(seen, Seen::Unknown) {
+                seen = self.look().await;
+            }
+            match seen {
+                Seen::Fate(fate) => return self.settle(fate).await,
+                Seen::Foreign(reason) => return Ended::Foreign(reason),
+                Seen::Fenced => return Ended::Fenced,
+                Seen::Included => {
+                    self.pause(self.shared.settings.look_ms).await;
+                    seen = self.look().await;
+                    continue;
+                }
+                Seen::Unknown => {}
+            }
+            self.pause(wait_ms).await;
+            let settings = &self.shared.settings;
+            wait_ms = (wait_ms * 2).clamp(settings.rebroadcast_ms, settings.rebroadcast_max_ms);
+            seen = self.broadcast(&mut round).await;
+        }
+    }
+
+    async fn pause(&self, ms: u64) {
+        tokio::select! {
+            biased;
+            _ = self.nudge.notified() => {}
+            _ = self.shared.clock.sleep(Duration::from_millis(ms)) => {}
+        }
+    }
+
+    async fn broadcast(&mut self, round: &mut u32) -> Seen {
+        let first = std::mem::take(&mut self.fresh);
+        let answer = self.shared.rail.broadcast(&self.carried.attempt, *round).await;
+        *round += 1;
+        match answer {
+            Broadcast::Refused(refusal) if first => {
+                tracing::warn!(
+                    tx = %self.carried.attempt.hash, reason = %refusal.reason, "refused for certain"
+                );
+                let evidence = serde_json::json!({
+                    "reason": refusal.reason, "relays_fault": refusal.relays_fault,
+                });
+                Seen::Fate(Fate::Sunk(Certificate {
+                    kind: CertificateKind::Refused,
+                    summary: format!("refused at its first broadcast: {}", refusal.reason),
+                    evidence,
+                }))
+            }
+            Broadcast::Refused(_) | Broadcast::Sent(None) => Seen::Unknown,
+            Broadcast::Sent(Some(look)) => self.weigh(look).await,
+            Broadcast::Unsure { cause, shortage } => {
+                tracing::debug!(tx = %self.carried.attempt.hash, %cause, "unsure");
+                if let Some(shortage) = shortage {
+                    self.shared.owner.shortage(shortage, &cause);
+                }
+                Seen::Unknown
+            }
+        }
+    }
+
+    async fn look(&mut self) -> Seen {
+        let attempt = &self.carried.attempt;
+        let later = self.shared.store.attempts_after(&attempt.lane, attempt.nonce, LATER_MAX).await;
+        let later: Vec<Later> = match later {
+            Ok(attempts) => attempts.iter().filter_map(as_later).collect(),
+            Err(_) => return Seen::Unknown,
+        };
+        match self.shared.rail.look(attempt, &later).await {
+            Ok(look) => self.weigh(look).await,
+            Err(error) => {
+                tracing::debug!(tx = %attempt.hash, %error, "look failed");
+                Seen::Unknown
+            }
+        }
+    }
+
+    async fn weigh(&mut self, look: Look) -> Seen {
+        match look {
+            Look::Landed(landing) => Seen::Fate(Fate::Landed(landing)),
+            Look::Sunk(certificate) => Seen::Fate(Fate::Sunk(certificate)),
+            Look::Foreign(reason) => Seen::Foreign(reason),
+            Look::Adrift { sighting: None, .. } => {
+                self.tell(false);
+                Seen::Unknown
+            }
+            Look::Adrift { sighting: Some(sighting), .. } => self.sighted(sighting).await,
+        }
+    }
+
+    /// A sighting is stored before anything relies on it: it vetoes a certificate later.
+    async fn sighted(&mut self, sighting: Sighting) -> Seen {
+        let attempt = &mut self.carried.attempt;
+        let known = attempt.sightings.iter().any(|known| {
+            known.block_hash == sighting.block_hash && known.was_final == sighting.was_final
+        });
+        if !known {
+            match self.shared.store.sight(attempt.id, self.epoch, sighting.clone()).await {
+                Ok(true) => attempt.sightings.push(sighting),
+                Ok(false) => return Seen::Fenced,
+                Err(_) => return Seen::Unknown,
+            }
+        }
+        self.tell(true);
+        Seen::Included
+    }
+
+    fn tell(&self, included: bool) {
+        // The lane may be gone; then nobody waits for this.
+        let _ = self.progress.send((self.carried.attempt.nonce, included));
+    }
+
+    async fn settle(&self, fate: Fate) -> Ended {
+        let Carried { attempt, members } = &self.carried;
+        let sunk = matches!(fate, Fate::Sunk(_));
+        let nonce = attempt.nonce;
+        loop {
+            let now_ms = self.shared.clock.now_ms();
+            let moves = self.shared.owner.settling(attempt, members, &fate, now_ms);
+            assert_eq!(moves.len(), members.len(), "every member of an attempt is settled");
+            let settlement = Settlement {
+                attempt: attempt.id,
+                lane: attempt.lane.clone(),
+                epoch: self.epoch,
+                fate: fate.clone(),
+                moves: moves.clone(),
+                now_ms,
+            };
+            match self.shared.store.settle(settlement).await {
+                Ok(Settled::Done { moved, released }) => {
+                    self.shared.owner.settled(attempt, moves, moved, released).await;
+                    return Ended::Settled { nonce, sunk };
+                }
+                Ok(Settled::AlreadyDecided) => {
+                    self.shared.owner.forgotten(&attempt.members);
+                    return Ended::Settled { nonce, sunk };
+                }
+                Ok(Settled::Fenced) => return Ended::Fenced,
+                Err(error) => {
+                    tracing::warn!(tx = %attempt.hash, %error, "settlement not stored yet");
+                    self.pause(self.shared.settings.retry_ms).await;
+                }
+            }
+        }
+    }
+}
+
+/// A later attempt as the look sees it; a sunk one explains nothing and is left out.
+fn as_later(attempt: &Attempt) -> Option<Later> {
+    let landed_height = match &attempt.fate {
+        None => None,
+        Some(Fate::Landed(landing)) => Some(landing.block_height),
+        Some(Fate::Sunk(_)) => return None,
+    };
+    Some(Later { nonce: attempt.nonce, hash: attempt.hash.clone(), landed_height })
+}
