@@ -1,1 +1,98 @@
-fn main() {}
+//! Landfall's chores: `cargo xtask test | tidy | docs | bench near | soak near`.
+//!
+//! Every chore says what it runs, so that anybody can run it by hand. Not here: anything a user of
+//! Landfall needs (that is the binary's job). Time is read freely here: chores measure real time.
+
+mod bench;
+mod http;
+mod load;
+mod payouts;
+mod process;
+mod report;
+mod soak;
+mod test;
+mod tidy;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Landfall's chores")]
+struct Arguments {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Formats, lints, tidies and tests; ends with `N passed, N failed`.
+    Test,
+    /// Checks the rooms' dependencies, file headers, function lengths, columns and clocks.
+    Tidy,
+    /// Writes docs/configuration.md anew from the code.
+    Docs,
+    /// Measures the relay against a simulated ledger.
+    Bench {
+        #[command(subcommand)]
+        ledger: BenchLedger,
+    },
+    /// Sends payouts on a real network and reports.
+    Soak {
+        #[command(subcommand)]
+        ledger: SoakLedger,
+    },
+    /// The load generator of `bench` and `soak`: a process of its own.
+    #[command(hide = true)]
+    Load(load::Options),
+}
+
+#[derive(Subcommand)]
+enum BenchLedger {
+    Near(bench::Options),
+}
+
+#[derive(Subcommand)]
+enum SoakLedger {
+    Near(soak::Options),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().chore {
+        Chore::Test => test::run(&root()),
+        Chore::Tidy => tidy::run(&root()),
+        Chore::Docs => docs(),
+        Chore::Bench { ledger: BenchLedger::Near(options) } => bench::run(&root(), &options),
+        Chore::Soak { ledger: SoakLedger::Near(options) } => soak::run(&root(), &options),
+        Chore::Load(options) => load::run(&options),
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The workspace, wherever the command was given.
+fn root() -> PathBuf {
+    let manifest = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    manifest.parent().map(PathBuf::from).unwrap_or(manifest)
+}
+
+fn docs() -> anyhow::Result<bool> {
+    let page = process::output(process::cargo(&root()).args([
+        "run",
+        "-q",
+        "-p",
+        "landfall",
+        "--",
+        "settings",
+        "--markdown",
+    ]))?;
+    std::fs::write(root().join("docs/configuration.md"), page)?;
+    Ok(true)
+}

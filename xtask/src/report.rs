@@ -1,0 +1,92 @@
+//! What a measured run says, as a table and as JSON.
+
+use serde_json::{Value, json};
+
+/// The figures of a run.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    pub accepted_per_s: f64,
+    pub completed_per_s: f64,
+    pub accept_p50_ms: f64,
+    pub accept_p99_ms: f64,
+    pub rpc_calls_per_transfer: f64,
+    pub relay_cpu_us_per_transfer: f64,
+    pub relay_peak_rss_mb: f64,
+    pub duplicates: u64,
+    pub losses: u64,
+}
+
+impl Report {
+    /// Nothing was paid twice and nothing was lost.
+    pub fn is_good(&self) -> bool {
+        self.duplicates == 0 && self.losses == 0
+    }
+
+    pub fn json(&self) -> Value {
+        json!({
+            "accepted_per_s": rounded(self.accepted_per_s, 1),
+            "completed_per_s": rounded(self.completed_per_s, 1),
+            "accept_p50_ms": rounded(self.accept_p50_ms, 3),
+            "accept_p99_ms": rounded(self.accept_p99_ms, 3),
+            "rpc_calls_per_transfer": rounded(self.rpc_calls_per_transfer, 4),
+            "relay_cpu_us_per_transfer": rounded(self.relay_cpu_us_per_transfer, 1),
+            "relay_peak_rss_mb": rounded(self.relay_peak_rss_mb, 1),
+            "duplicates": self.duplicates,
+            "losses": self.losses,
+        })
+    }
+
+    pub fn table(&self) -> String {
+        let rows = [
+            ("accepted per second", format!("{:.0}", self.accepted_per_s)),
+            ("completed per second", format!("{:.0}", self.completed_per_s)),
+            ("accept latency, p50", format!("{:.2} ms", self.accept_p50_ms)),
+            ("accept latency, p99", format!("{:.2} ms", self.accept_p99_ms)),
+            ("RPC calls per transfer", format!("{:.4}", self.rpc_calls_per_transfer)),
+            ("relay CPU per transfer", format!("{:.0} µs", self.relay_cpu_us_per_transfer)),
+            ("relay peak memory", format!("{:.0} MB", self.relay_peak_rss_mb)),
+            ("duplicates", self.duplicates.to_string()),
+            ("losses", self.losses.to_string()),
+        ];
+        rows.map(|(name, figure)| format!("  {name:<24}{figure:>14}\n")).concat()
+    }
+}
+
+fn rounded(figure: f64, digits: i32) -> f64 {
+    let scale = 10f64.powi(digits);
+    (figure * scale).round() / scale
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_json_has_exactly_the_promised_fields() {
+        let json = Report::default().json();
+        let names: Vec<&str> =
+            json.as_object().expect("an object").keys().map(String::as_str).collect();
+        let mut promised = [
+            "accepted_per_s",
+            "completed_per_s",
+            "accept_p50_ms",
+            "accept_p99_ms",
+            "rpc_calls_per_transfer",
+            "relay_cpu_us_per_transfer",
+            "relay_peak_rss_mb",
+            "duplicates",
+            "losses",
+        ];
+        promised.sort_unstable();
+        let mut names = names;
+        names.sort_unstable();
+        assert_eq!(names, promised);
+    }
+
+    #[test]
+    fn a_duplicate_or_a_loss_makes_a_run_bad() {
+        assert!(Report::default().is_good());
+        assert!(!Report { duplicates: 1, ..Report::default() }.is_good());
+        assert!(!Report { losses: 1, ..Report::default() }.is_good());
+    }
+}

@@ -1,0 +1,94 @@
+//! `cargo xtask soak near`: the run of seed 000 against a real network, with the report of `bench`.
+//!
+//! Opt-in: it spends real tokens and gas. The relay is started with the given configuration and
+//! RPC; what landed is proven by `landfall audit`, which compares the store with the ledger.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde_json::Value;
+
+use crate::bench::{Programs, Run, Watch, figures, start_load};
+use crate::load::Intake;
+use crate::process::Running;
+
+#[derive(Debug, Clone, Args)]
+pub struct Options {
+    /// The network's RPC; several, separated by commas.
+    #[arg(long)]
+    pub rpc: String,
+    /// Landfall's configuration: token, relay account, keys. Must have `api.auth = "off"`.
+    #[arg(long)]
+    pub config: PathBuf,
+    /// Payouts to send, of 1 to this many of the token's smallest unit.
+    #[arg(long, default_value_t = 5_000)]
+    pub transfers: u64,
+    /// Receivers: implicit accounts, each registered at the relay's expense.
+    #[arg(long, default_value_t = 100)]
+    pub receivers: u64,
+    /// Payouts offered per second; seed 000 wants 100.
+    #[arg(long, default_value_t = 100)]
+    pub rate: u64,
+    #[arg(long, value_enum, default_value = "single")]
+    pub intake: Intake,
+    /// Where the relay listens meanwhile.
+    #[arg(long, default_value = "127.0.0.1:3900")]
+    pub listen: String,
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub fn run(root: &Path, options: &Options) -> Result<bool> {
+    let programs = Programs::build(root)?;
+    let config = options.config.canonicalize().context("--config")?;
+    let landfall = |command: &str| {
+        let mut landfall = Command::new(&programs.landfall);
+        landfall.arg(command).arg("--config").arg(&config);
+        landfall.env("LANDFALL_NEAR__RPC_URLS", &options.rpc);
+        landfall.env("LANDFALL_API__LISTEN", &options.listen);
+        landfall
+    };
+    if !landfall("check").status()?.success() {
+        bail!("the configuration or its connections are not right; see above");
+    }
+    let mut relay = Running::start("relay", &mut landfall("serve"))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut watch = Watch::new(&format!("http://{}", options.listen))?;
+    runtime.block_on(watch.until_ready(&mut relay))?;
+
+    // The run's keys must be new on every soak of the same store.
+    let name: &'static str = Box::leak(format!("soak-{}", std::process::id()).into_boxed_str());
+    let run = Run {
+        name,
+        first: 0,
+        transfers: options.transfers,
+        rate: options.rate,
+        intake: options.intake,
+    };
+    let before = runtime.block_on(watch.figures())?;
+    let used_before = relay.used()?;
+    let begun = Instant::now();
+    let mut load = start_load(&programs, &watch.url, &run, options.receivers, 64)?;
+    let goal = before.finished + run.transfers as f64;
+    let after = runtime.block_on(watch.until_finished(&mut relay, goal))?;
+    let seconds = begun.elapsed().as_secs_f64();
+    let used = relay.used()?;
+    let summary: Value = serde_json::from_str(&load.line()?)?;
+    load.finish()?;
+    relay.leave()?;
+
+    let mut report = figures(&run, &summary, seconds, (before, after), (used_before, used));
+    let audit = landfall("audit").arg("--json").output()?;
+    let audit: Value = serde_json::from_slice(&audit.stdout).context("the audit's answer")?;
+    let count = |name: &str| audit[name].as_u64().unwrap_or(u64::MAX);
+    (report.duplicates, report.losses) = (count("duplicates"), count("losses"));
+    if options.json {
+        println!("{}", report.json());
+    } else {
+        print!("{}", report.table());
+    }
+    Ok(report.is_good())
+}

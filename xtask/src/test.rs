@@ -1,0 +1,148 @@
+//! `cargo xtask test`: everything that must hold before a change is taken, in one command.
+//!
+//! The last line is `N passed, N failed`. It counts every test, and every check (format, lints,
+//! tidiness) as one more, so that it says `0 failed` only if nothing is wrong.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+use crate::process::{cargo, shown};
+use crate::tidy;
+
+/// What passed and what failed so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Count {
+    passed: u64,
+    failed: u64,
+}
+
+impl Count {
+    fn add(&mut self, other: Count) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+    }
+}
+
+pub fn run(root: &Path) -> Result<bool> {
+    install_tools(root)?;
+    let mut count = Count::default();
+    let mut timings = Vec::new();
+    let mut step = |name: &'static str, run: &mut dyn FnMut() -> Result<Count>| -> Result<()> {
+        println!("== {name}");
+        let begun = Instant::now();
+        count.add(run()?);
+        timings.push((name, begun.elapsed()));
+        Ok(())
+    };
+    step("format", &mut || check(cargo(root).args(["fmt", "--all", "--check"])))?;
+    step("lints", &mut || {
+        let arguments =
+            ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
+        check(cargo(root).args(arguments))
+    })?;
+    step("tidy", &mut || Ok(one(tidy::run(root)?)))?;
+    step("tests", &mut || tests(root))?;
+    for (name, took) in timings {
+        println!("{name:<8} {:>7.1} s", took.as_secs_f64());
+    }
+    println!("{} passed, {} failed", count.passed, count.failed);
+    Ok(count.failed == 0)
+}
+
+fn one(good: bool) -> Count {
+    Count { passed: u64::from(good), failed: u64::from(!good) }
+}
+
+fn check(command: &mut Command) -> Result<Count> {
+    println!("$ {}", shown(command));
+    Ok(one(command.status().with_context(|| shown(command))?.success()))
+}
+
+/// nextest runs tests of all crates side by side; without it cargo's own runner does.
+fn tests(root: &Path) -> Result<Count> {
+    let mut command = cargo(root);
+    if works(cargo(root).args(["nextest", "--version"])) {
+        command.args(["nextest", "run", "--workspace", "--no-fail-fast"]);
+    } else {
+        command.args(["test", "--workspace", "--no-fail-fast"]);
+    }
+    println!("$ {}", shown(&command));
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let stdout = child.stdout.take().context("piped above")?;
+    let stderr = child.stderr.take().context("piped above")?;
+    // The two runners report on different streams: both are shown and both are read.
+    let other = std::thread::spawn(move || show_and_count(stderr));
+    let mut count = show_and_count(stdout);
+    count.add(other.join().unwrap_or_default());
+    if !child.wait()?.success() && count.failed == 0 {
+        count.failed = 1;
+    }
+    Ok(count)
+}
+
+fn show_and_count(stream: impl Read) -> Count {
+    let mut count = Count::default();
+    for line in BufReader::new(stream).lines().map_while(Result::ok) {
+        count.add(count_of(&line));
+        // A closed standard output must not end the tests.
+        let _ = writeln!(std::io::stdout(), "{line}");
+    }
+    count
+}
+
+/// Reads a runner's summary line: `test result: ok. 3 passed; 0 failed; …` of cargo, or
+/// `Summary [   1.2s] 40 tests run: 39 passed, 1 failed, 0 skipped` of nextest.
+fn count_of(line: &str) -> Count {
+    let trimmed = line.trim_start();
+    if !trimmed.starts_with("test result:") && !trimmed.starts_with("Summary [") {
+        return Count::default();
+    }
+    let words: Vec<&str> = trimmed.split([' ', ',', ';']).filter(|word| !word.is_empty()).collect();
+    let before = |name: &str| {
+        let at = words.iter().position(|word| *word == name)?;
+        words.get(at.checked_sub(1)?)?.parse().ok()
+    };
+    let failed = ["failed", "timed", "exec"].iter().filter_map(|name| before(name)).sum::<u64>();
+    Count { passed: before("passed").unwrap_or(0), failed }
+}
+
+/// Installs what the steps need, or says exactly what to install.
+fn install_tools(root: &Path) -> Result<()> {
+    for (component, package) in [("fmt", "rustfmt"), ("clippy", "clippy")] {
+        if works(cargo(root).args([component, "--version"])) {
+            continue;
+        }
+        println!("== installing {package}");
+        if !works(Command::new("rustup").args(["component", "add", package])) {
+            bail!("{package} is missing: run `rustup component add {package}`");
+        }
+    }
+    if !works(Command::new("cc").arg("--version")) {
+        bail!("a C compiler is missing (SQLite is built from source): run `apt install gcc`");
+    }
+    Ok(())
+}
+
+fn works(command: &mut Command) -> bool {
+    let quiet = command.stdout(Stdio::null()).stderr(Stdio::null());
+    quiet.status().is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_runners_summaries_are_understood() {
+        let check = |line, passed, failed| assert_eq!(count_of(line), Count { passed, failed });
+        check("test result: ok. 17 passed; 0 failed; 0 ignored; finished in 0.04s", 17, 0);
+        check("test result: FAILED. 1 passed; 2 failed; 0 ignored", 1, 2);
+        check("     Summary [   1.2s] 40 tests run: 40 passed, 0 skipped", 40, 0);
+        check("     Summary [   1.2s] 9 tests run: 6 passed (1 slow), 3 failed, 0 skipped", 6, 3);
+        check("running 4 tests", 0, 0);
+    }
+}
