@@ -27,6 +27,6 @@ pub use claim::{ClaimEnd, ClaimKey, Claimed};
 pub use clock::Clock;
 pub use ids::{AttemptId, Epoch, Fingerprint, LaneId, Nonce, TransferId};
 pub use lane::Lane;
-pub use machine::{Event, Illegal, Payload, RailName, Stage, State};
+pub use machine::{AttemptStages, Event, Illegal, Payload, RailName, Stage, State};
 pub use trail::{Fault, Note, TrailEntry, TrailEvent};
 pub use transfer::{Move, NewTransfer, Transfer};

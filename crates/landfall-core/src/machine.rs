@@ -27,6 +27,17 @@ impl RailName {
         }
     }
 
+    /// The stages of a rail whose value moves by attempts.
+    pub fn stages(self) -> AttemptStages {
+        match self {
+            RailName::Near => AttemptStages {
+                prepare: near::REGISTRATION,
+                pay: near::TRANSFER,
+                verify: near::VERIFICATION,
+            },
+        }
+    }
+
     pub fn parse(name: &str) -> Option<RailName> {
         RailName::ALL.into_iter().find(|rail| rail.as_str() == name)
     }
@@ -41,6 +52,17 @@ impl fmt::Display for RailName {
 /// A worker's job. Stage names are unique over all rails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Stage(pub &'static str);
+
+/// What the stages of a rail with attempts are called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AttemptStages {
+    /// Makes ready what payments need.
+    pub prepare: Stage,
+    /// Signs and stores attempts.
+    pub pay: Stage,
+    /// Pursues attempts to their fate; lanes do it, no transfer is ever due here.
+    pub verify: Stage,
+}
 
 impl Stage {
     /// Every stage of every rail.

@@ -22,7 +22,7 @@ pub struct Transfer {
     pub version: u64,
     /// The open attempt that carries it.
     pub attempt: Option<AttemptId>,
-    /// Failures charged to it in its present stage.
+    /// Failures charged to it since it was last prepared, or began to be.
     pub stage_retries: u32,
     /// Failures charged to it in its whole life.
     pub retry_count: u32,
@@ -141,9 +141,9 @@ impl Move {
 
     /// Steps the machine and records the state entered.
     pub fn fire(mut self, event: Event) -> Result<Move, Illegal> {
-        let before = self.state.stage();
         self.state = self.state.next(event)?;
-        if self.state.stage() != before {
+        // The look belongs to the payment: only a change of job starts the count anew.
+        if matches!(event, Event::Prepared | Event::Unprepared | Event::Replayed) {
             self.stage_retries = 0;
         }
         if self.state.is_final() {

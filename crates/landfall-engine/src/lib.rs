@@ -1,1 +1,30 @@
-//! landfall-engine
+//! The engine: accepts transfers, drives them through their stages, and is the only writer.
+//!
+//! Data goes one way: api → [`Engine`] → store; queue → engine → rail → engine → store. The
+//! engine knows no ledger: what differs between rails is behind [`landfall_core::rail::Rail`]
+//! and in each rail's machine. The attempt protocol itself is in `landfall-lanes`.
+//!
+//! Map: [`desk`] takes requests and answers questions; `prepare` and `pay` are the stages;
+//! `settle` turns fates into moves; `schedule` times retries; `sweeper` finds what a lost
+//! hint left behind; [`status`] is what operators see.
+
+pub mod desk;
+pub mod metrics;
+pub mod settings;
+pub mod status;
+
+pub use desk::{Submission, SubmitError};
+pub use settings::Settings;
+pub use status::Status;
+
+mod engine;
+mod pay;
+mod pool;
+mod prepare;
+mod runner;
+mod schedule;
+mod settle;
+mod sweeper;
+mod watch;
+
+pub use engine::{Engine, Parts};

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use landfall_core::store::{Leased, OpenAttempt, Opened};
+use landfall_core::store::{Leased, OpenAttempt, Opened, StoreError};
 use landfall_core::{Attempt, Epoch, Lane, Nonce, Purpose, Transfer};
 use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::JoinSet;
@@ -190,9 +190,13 @@ impl Driver {
         if let Err(reason) = self.shared.high_water.check_lane(&self.face.id, Some(&lane)) {
             self.shared.suspect(&reason);
         }
+        if let Some(halt) = &lane.halted {
+            self.face.halted.send_replace(Some(halt.reason.clone()));
+        }
         let mut deck = Deck::new(lane, &self.shared, &self.face);
         self.face.hold(deck.epoch());
-        if self.recover(&mut deck).await.is_err() {
+        if let Err(error) = self.recover(&mut deck).await {
+            tracing::warn!(lane = %self.face.id, %error, "open attempts cannot be read yet");
             self.shared.clock.sleep(Duration::from_millis(self.shared.settings.retry_ms)).await;
             return Leave::Again;
         }
@@ -256,10 +260,15 @@ impl Driver {
     }
 
     /// Loads what was left open and pursues it. The only recovery there is.
-    async fn recover(&self, deck: &mut Deck) -> Result<(), landfall_core::store::StoreError> {
+    async fn recover(&self, deck: &mut Deck) -> Result<(), StoreError> {
         let open = self.shared.store.open_attempts(&self.face.id).await?;
         for attempt in open {
             let members = self.shared.store.transfers(&attempt.members).await?;
+            // Blame goes by position, so a hole in the list must never be papered over.
+            if !members.iter().map(|member| member.id).eq(attempt.members.iter().copied()) {
+                let why = format!("attempt {} has lost members", attempt.id);
+                return Err(StoreError::Corrupt(why));
+            }
             self.launch(deck, Carried { attempt, members }, false);
         }
         Ok(())

@@ -217,6 +217,11 @@ impl Fleet {
         self.faces.iter().for_each(|face| face.nudge.notify_waiters());
     }
 
+    /// Ends everything at once, as a crash would. Nothing is given back.
+    pub async fn abort(&self) {
+        self.tasks.lock().await.shutdown().await;
+    }
+
     /// Lets what is being stored be stored, gives the lanes back and leaves.
     pub async fn stop(&self, grace: Duration) {
         self.shared.stop.send_replace(true);
@@ -305,6 +310,8 @@ async fn watch_over(shared: Arc<Shared>, faces: Vec<Arc<Face>>) {
                 shared.suspicion.lock().take();
             }
         } else if halted {
+            // Whatever cleared them before, they are looked at again once adopted.
+            shared.cleared.send_replace(false);
             adopt_adopted(&shared, &faces).await;
         } else if !*shared.cleared.borrow() {
             match check_ledger(&shared).await {

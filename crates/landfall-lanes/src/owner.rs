@@ -37,6 +37,8 @@ pub trait Owner: Send + Sync + 'static {
     async fn settled(
         &self,
         attempt: &Attempt,
+        members: &[Transfer],
+        fate: &Fate,
         moves: Vec<Move>,
         moved: Vec<TransferId>,
         released: Vec<TransferId>,

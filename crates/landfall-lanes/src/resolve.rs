@@ -196,7 +196,8 @@ impl Resolve {
             };
             match self.shared.store.settle(settlement).await {
                 Ok(Settled::Done { moved, released }) => {
-                    self.shared.owner.settled(attempt, moves, moved, released).await;
+                    let owner = &self.shared.owner;
+                    owner.settled(attempt, members, &fate, moves, moved, released).await;
                     return Ended::Settled { nonce, sunk };
                 }
                 Ok(Settled::AlreadyDecided) => {

@@ -1,0 +1,143 @@
+//! The front desk: takes submissions and answers questions.
+//!
+//! **Invariant:** a submission is answered after the commit that survives `kill -9`.
+//! Not here: HTTP (`landfall-api`), validation of a rail's fields (`landfall_core::near`).
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use landfall_core::store::{Accepted, ListFilter, StoreError};
+use landfall_core::{
+    Event, Lane, NewTransfer, Payload, RailName, Stage, State, TrailEntry, Transfer, TransferId,
+};
+
+use crate::engine::Engine;
+
+/// A validated request to move value.
+#[derive(Debug, Clone)]
+pub struct Submission {
+    /// Scope of the key; empty where no API keys are in use.
+    pub tenant: String,
+    pub key: String,
+    pub payload: Payload,
+}
+
+/// Why a submission was not taken. Nothing was stored, or it is not known whether it was: the
+/// same key can be sent again either way.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SubmitError {
+    /// Too much is waiting. Come back later.
+    #[error("too many transfers are waiting; try again in {retry_after_s} s")]
+    Busy { retry_after_s: u64 },
+    /// The engine is stopping.
+    #[error("shutting down; try again in {retry_after_s} s")]
+    Stopping { retry_after_s: u64 },
+    #[error("the rail {0} is not configured")]
+    NoSuchRail(RailName),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Engine {
+    /// Accepts a batch in one commit. One answer each, in order.
+    pub async fn submit(&self, batch: Vec<Submission>) -> Result<Vec<Accepted>, SubmitError> {
+        self.admit(batch.len())?;
+        let _waiting = self.intake_guard(batch.len());
+        let now_ms = self.clock().now_ms();
+        let mut fresh = Vec::with_capacity(batch.len());
+        for submission in batch {
+            fresh.push(self.begin(submission, now_ms)?);
+        }
+        let answers = self.store().accept(fresh).await?;
+        let created = answers.iter().filter_map(|answer| match answer {
+            Accepted::Created(transfer) => Some(transfer.clone()),
+            _ => None,
+        });
+        self.take_up(created.collect()).await;
+        Ok(answers)
+    }
+
+    fn admit(&self, count: usize) -> Result<(), SubmitError> {
+        if self.is_stopping() {
+            return Err(SubmitError::Stopping { retry_after_s: 5 });
+        }
+        let settings = self.settings();
+        let waiting = self.gauges().intake.load(Ordering::Relaxed) + count;
+        let backlog = self.gauges().backlog.load(Ordering::Relaxed);
+        if waiting > settings.intake_max || backlog > settings.backlog_max {
+            return Err(SubmitError::Busy { retry_after_s: 1 });
+        }
+        Ok(())
+    }
+
+    /// The first commit of a transfer. A need that is known to be met skips its queue.
+    fn begin(&self, submission: Submission, now_ms: u64) -> Result<NewTransfer, SubmitError> {
+        let rail = submission.payload.rail();
+        let known = self.is_known_prepared(&submission.payload);
+        let first = State::all(rail)[0];
+        let events: &[Event] = match known.ok_or(SubmitError::NoSuchRail(rail))? {
+            true => &[Event::Enqueued, Event::Prepared, Event::Enqueued],
+            false => &[Event::Enqueued],
+        };
+        let scope = (submission.tenant, submission.key);
+        let fingerprint = submission.payload.fingerprint();
+        let mut fresh =
+            NewTransfer::begin(scope, fingerprint, submission.payload, first, events, now_ms)
+                .expect("every machine begins by being queued");
+        fresh.due_ms = Some(now_ms + self.settings().hint_grace_ms);
+        Ok(fresh)
+    }
+
+    pub async fn find(
+        &self,
+        rail: RailName,
+        tenant: &str,
+        key: &str,
+    ) -> Result<Option<Transfer>, StoreError> {
+        self.store().by_key(rail, tenant, key).await
+    }
+
+    pub async fn trail(&self, id: TransferId) -> Result<Vec<TrailEntry>, StoreError> {
+        self.store().trail(id).await
+    }
+
+    /// Waits until the transfer is final, at most `patience`, and returns it as it then is.
+    pub async fn wait_final(
+        &self,
+        transfer: Transfer,
+        patience: Duration,
+    ) -> Result<Transfer, StoreError> {
+        /// How long the wait trusts this process alone: another one may finish the transfer.
+        const RECHECK: Duration = Duration::from_millis(1_000);
+        let deadline = self.clock().now_ms() + patience.as_millis() as u64;
+        let mut current = transfer;
+        loop {
+            let left = deadline.saturating_sub(self.clock().now_ms());
+            if current.state.is_final() || left == 0 || self.is_stopping() {
+                return Ok(current);
+            }
+            let nap = RECHECK.min(Duration::from_millis(left));
+            self.watch().final_or(current.id, self.clock().sleep(nap)).await;
+            if let Some(now) = self.store().transfers(&[current.id]).await?.pop() {
+                current = now;
+            }
+        }
+    }
+
+    pub async fn list(&self, filter: ListFilter) -> Result<Vec<Transfer>, StoreError> {
+        self.store().list(filter).await
+    }
+
+    pub async fn counts(&self) -> Result<Vec<(State, u64)>, StoreError> {
+        self.store().counts().await
+    }
+
+    pub async fn lanes(&self) -> Result<Vec<Lane>, StoreError> {
+        self.store().lanes().await
+    }
+
+    /// Hints waiting for a stage.
+    pub async fn depth(&self, stage: Stage) -> usize {
+        self.queue().depth(stage).await.unwrap_or(0)
+    }
+}

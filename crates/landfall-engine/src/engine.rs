@@ -1,0 +1,217 @@
+//! The engine itself: its parts, its tasks, and how they start and stop.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use landfall_core::queue::Queue;
+use landfall_core::rail::Rail;
+use landfall_core::store::{Store, StoreError};
+use landfall_core::{Clock, Payload, RailName, Transfer};
+use landfall_lanes::{Fleet, FleetParts, HighWater};
+use parking_lot::Mutex;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use crate::metrics::Metrics;
+use crate::runner::Runner;
+use crate::settings::Settings;
+use crate::status::{RailStatus, Status};
+use crate::watch::Watch;
+
+/// What an engine is made of.
+pub struct Parts {
+    pub store: Arc<dyn Store>,
+    pub queue: Arc<dyn Queue>,
+    pub rails: Vec<Arc<dyn Rail>>,
+    pub clock: Arc<dyn Clock>,
+    pub high_water: Arc<HighWater>,
+    pub settings: Settings,
+    /// Seeds the jitter of retries.
+    pub seed: u64,
+}
+
+/// Numbers that admission looks at.
+#[derive(Default)]
+pub(crate) struct Gauges {
+    /// Submissions waiting for their commit.
+    pub intake: AtomicUsize,
+    /// Unfinished transfers, as last counted.
+    pub backlog: AtomicU64,
+}
+
+/// What the engine's tasks share.
+pub(crate) struct Core {
+    pub store: Arc<dyn Store>,
+    pub queue: Arc<dyn Queue>,
+    pub clock: Arc<dyn Clock>,
+    pub settings: Settings,
+    pub metrics: Metrics,
+    pub watch: Watch,
+    pub gauges: Gauges,
+    pub rng: Mutex<StdRng>,
+    stopping: AtomicBool,
+    pub stopped: Notify,
+}
+
+impl Core {
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    pub async fn nap(&self, ms: u64) {
+        self.clock.sleep(Duration::from_millis(ms)).await;
+    }
+}
+
+/// Accepts transfers and lands them.
+pub struct Engine {
+    core: Arc<Core>,
+    runners: Vec<Arc<Runner>>,
+    tasks: tokio::sync::Mutex<JoinSet<()>>,
+}
+
+impl Engine {
+    /// Starts everything: lanes, stages, sweeper. Fails only if the store cannot be read.
+    pub async fn start(parts: Parts) -> Result<Arc<Engine>, StoreError> {
+        let core = Arc::new(Core {
+            store: parts.store,
+            queue: parts.queue,
+            clock: parts.clock,
+            settings: parts.settings,
+            metrics: Metrics::new(),
+            watch: Watch::default(),
+            gauges: Gauges::default(),
+            rng: Mutex::new(StdRng::seed_from_u64(parts.seed)),
+            stopping: AtomicBool::new(false),
+            stopped: Notify::new(),
+        });
+        let mut tasks = JoinSet::new();
+        let mut runners = Vec::new();
+        for rail in parts.rails {
+            let runner = Arc::new(Runner::new(core.clone(), rail.clone()));
+            let fleet = Fleet::start(FleetParts {
+                store: core.store.clone(),
+                rail,
+                clock: core.clock.clone(),
+                owner: runner.clone(),
+                high_water: parts.high_water.clone(),
+                settings: core.settings.lanes.clone(),
+                instance: core.settings.instance.clone(),
+            })
+            .await?;
+            runner.launch(fleet, &mut tasks);
+            runners.push(runner);
+        }
+        let engine = Engine { core, runners, tasks: tokio::sync::Mutex::new(tasks) };
+        Ok(Arc::new(engine))
+    }
+
+    /// Stops intake, lets what is being stored be stored, gives the lanes back.
+    pub async fn stop(&self, grace: Duration) {
+        self.core.stopping.store(true, Ordering::Relaxed);
+        self.core.stopped.notify_waiters();
+        for runner in &self.runners {
+            runner.fleet().stop(grace).await;
+        }
+        self.tasks.lock().await.shutdown().await;
+    }
+
+    /// Ends everything at once, as a crash would.
+    pub async fn abort(&self) {
+        self.tasks.lock().await.shutdown().await;
+        for runner in &self.runners {
+            runner.fleet().abort().await;
+        }
+    }
+
+    /// What operators see.
+    pub async fn status(&self) -> Status {
+        let store_error = self.core.store.identity().await.err().map(|error| error.to_string());
+        let rails: Vec<RailStatus> = self.runners.iter().map(|runner| runner.status()).collect();
+        let alerts = self.runners.iter().flat_map(|runner| runner.alerts()).collect();
+        let ready = store_error.is_none() && !self.is_stopping();
+        Status { store_error, rails, alerts, ready }
+    }
+
+    /// Everything counted, in Prometheus' text format.
+    pub async fn render_metrics(&self) -> String {
+        let status = self.status().await;
+        let counts = self.core.store.counts().await.unwrap_or_default();
+        let restarts = self.runners.iter().map(|runner| runner.fleet().restarts()).sum();
+        let mut depths = Vec::new();
+        for stage in landfall_core::Stage::ALL {
+            depths.push((stage, self.depth(stage).await));
+        }
+        self.core.metrics.render(&status, &counts, &depths, restarts)
+    }
+
+    pub(crate) fn runner(&self, rail: RailName) -> Option<&Arc<Runner>> {
+        self.runners.iter().find(|runner| runner.rail_name() == rail)
+    }
+
+    /// Hands new transfers to their stages.
+    pub(crate) async fn take_up(&self, created: Vec<Transfer>) {
+        for runner in &self.runners {
+            let rail = runner.rail_name();
+            let mine = created.iter().filter(|transfer| transfer.payload.rail() == rail);
+            let mine: Vec<Transfer> = mine.cloned().collect();
+            if !mine.is_empty() {
+                self.core.metrics.accepted(rail, mine.len() as u64);
+                runner.offer(mine).await;
+            }
+        }
+    }
+
+    /// None if the rail is not configured.
+    pub(crate) fn is_known_prepared(&self, payload: &Payload) -> Option<bool> {
+        self.runner(payload.rail()).map(|runner| runner.is_known_prepared(payload))
+    }
+
+    pub(crate) fn intake_guard(&self, count: usize) -> IntakeGuard<'_> {
+        self.core.gauges.intake.fetch_add(count, Ordering::Relaxed);
+        IntakeGuard { gauges: &self.core.gauges, count }
+    }
+
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        self.core.clock.as_ref()
+    }
+
+    pub(crate) fn store(&self) -> &dyn Store {
+        self.core.store.as_ref()
+    }
+
+    pub(crate) fn queue(&self) -> &dyn Queue {
+        self.core.queue.as_ref()
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.core.settings
+    }
+
+    pub(crate) fn gauges(&self) -> &Gauges {
+        &self.core.gauges
+    }
+
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.core.watch
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        self.core.is_stopping()
+    }
+}
+
+/// Counts submissions that wait for their commit, also when a client goes away.
+pub(crate) struct IntakeGuard<'a> {
+    gauges: &'a Gauges,
+    count: usize,
+}
+
+impl Drop for IntakeGuard<'_> {
+    fn drop(&mut self) {
+        self.gauges.intake.fetch_sub(self.count, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,396 @@
+//! One rail at work: its pools, its lanes, what it knows, and why it may be standing still.
+//!
+//! The stages are in [`crate::prepare`] and [`crate::pay`]; this is what they share, and the
+//! owner that the lanes ask.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use async_trait::async_trait;
+use landfall_core::attempt::{Outcome, Shortage};
+use landfall_core::queue::Hint;
+use landfall_core::rail::Rail;
+use landfall_core::{
+    Attempt, ClaimKey, Event, Fate, LaneId, Move, Note, Payload, Purpose, RailName, Transfer,
+    TransferId,
+};
+use landfall_lanes::{Batch, Fleet, Owner};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use crate::engine::Core;
+use crate::pool::{Pools, Step};
+use crate::schedule;
+use crate::settle;
+use crate::status::{Alert, RailStatus};
+use crate::{pay, prepare, sweeper};
+
+/// Accounts remembered as prepared: about 100 bytes each. Beyond it the memory starts anew; the
+/// store still knows.
+const KNOWN_MAX: usize = 500_000;
+
+/// How long dispatch rests after a batch came back.
+const REST_MS: u64 = 100;
+
+/// Why a rail pays nobody.
+#[derive(Debug, Clone)]
+pub(crate) struct Pause {
+    pub shortage: Shortage,
+    pub reason: String,
+    pub until_ms: u64,
+}
+
+/// One rail at work.
+pub(crate) struct Runner {
+    pub core: Arc<Core>,
+    pub rail: Arc<dyn Rail>,
+    fleet: OnceLock<Arc<Fleet>>,
+    pub pools: Mutex<Pools>,
+    known: Mutex<HashSet<ClaimKey>>,
+    /// Wakes the dispatcher of attempts.
+    pub wake: Notify,
+    /// Wakes the stage that checks preparations.
+    pub check: Notify,
+    /// Wakes the sweeper early: hints were dropped, or there is room again.
+    pub sweep: Notify,
+    pub pause: Mutex<Option<Pause>>,
+    /// A batch came back: nothing is dispatched before this time, so that an unreachable ledger
+    /// is not asked in a tight loop.
+    pub rest_until_ms: AtomicU64,
+    /// Tokens ran short: batches fill only up to what is left.
+    pub short: Mutex<bool>,
+    pub aside: Mutex<HashSet<TransferId>>,
+    alerts: Mutex<BTreeMap<String, Alert>>,
+}
+
+impl Runner {
+    pub fn new(core: Arc<Core>, rail: Arc<dyn Rail>) -> Runner {
+        Runner {
+            core,
+            rail,
+            fleet: OnceLock::new(),
+            pools: Mutex::default(),
+            known: Mutex::default(),
+            wake: Notify::new(),
+            check: Notify::new(),
+            sweep: Notify::new(),
+            pause: Mutex::default(),
+            rest_until_ms: AtomicU64::new(0),
+            short: Mutex::default(),
+            aside: Mutex::default(),
+            alerts: Mutex::default(),
+        }
+    }
+
+    pub fn launch(self: &Arc<Runner>, fleet: Arc<Fleet>, tasks: &mut JoinSet<()>) {
+        assert!(self.fleet.set(fleet).is_ok(), "a runner is launched once");
+        let stages = self.rail_name().stages();
+        tasks.spawn(pay::dispatch(self.clone()));
+        tasks.spawn(prepare::check(self.clone()));
+        tasks.spawn(sweeper::sweep(self.clone()));
+        for stage in [stages.prepare, stages.pay] {
+            tasks.spawn(sweeper::pull(self.clone(), stage));
+        }
+    }
+
+    pub fn rail_name(&self) -> RailName {
+        self.rail.name()
+    }
+
+    pub fn fleet(&self) -> &Arc<Fleet> {
+        self.fleet.get().expect("a runner works after it was launched")
+    }
+
+    pub fn now_ms(&self) -> u64 {
+        self.core.clock.now_ms()
+    }
+
+    pub fn backoff_ms(&self, retries: u32) -> u64 {
+        schedule::backoff_ms(&self.core.settings, retries, &mut *self.core.rng.lock())
+    }
+
+    pub fn is_known_prepared(&self, payload: &Payload) -> bool {
+        match self.rail.preparation(payload) {
+            Some(key) => self.known.lock().contains(&key),
+            None => true,
+        }
+    }
+
+    pub fn remember(&self, keys: impl IntoIterator<Item = ClaimKey>) {
+        let mut known = self.known.lock();
+        for key in keys {
+            if known.len() >= KNOWN_MAX {
+                known.clear();
+            }
+            known.insert(key);
+        }
+    }
+
+    /// The step a transfer waits for, if it waits for one now.
+    fn step(&self, transfer: &Transfer) -> Option<Step> {
+        let stages = self.rail_name().stages();
+        match (transfer.attempt, transfer.state.stage()) {
+            (None, Some(stage)) if stage == stages.prepare => Some(Step::Check),
+            (None, Some(stage)) if stage == stages.pay => Some(Step::Carry(Purpose::Pay)),
+            _ => None,
+        }
+    }
+
+    /// Pools what there is room for and hints at the rest.
+    pub async fn offer(&self, transfers: Vec<Transfer>) {
+        let now_ms = self.now_ms();
+        let mut hints = Vec::new();
+        {
+            let mut pools = self.pools.lock();
+            for transfer in transfers {
+                let Some(step) = self.step(&transfer) else { continue };
+                if pools.room(self.core.settings.pool_capacity) > 0 {
+                    pools.put(step, transfer, now_ms, false);
+                } else if let Some(stage) = transfer.state.stage() {
+                    hints.push(Hint { transfer: transfer.id, stage });
+                }
+            }
+        }
+        self.check.notify_one();
+        self.wake.notify_one();
+        self.hint(&hints).await;
+    }
+
+    pub async fn hint(&self, hints: &[Hint]) {
+        if hints.is_empty() {
+            return;
+        }
+        let dropped = self.core.queue.push(hints).await.unwrap_or(hints.len());
+        if dropped > 0 {
+            self.sweep.notify_one();
+        }
+    }
+
+    /// Loads transfers and pools those that wait for a step.
+    pub async fn fetch(&self, ids: &[TransferId]) {
+        let now_ms = self.now_ms();
+        let wanted: Vec<TransferId> = {
+            let pools = self.pools.lock();
+            ids.iter().copied().filter(|id| !pools.is_busy(*id, now_ms)).collect()
+        };
+        if wanted.is_empty() {
+            return;
+        }
+        if let Ok(transfers) = self.core.store.transfers(&wanted).await {
+            self.offer(transfers).await;
+        }
+    }
+
+    /// Lets the sweeper fill the pools when hints overflowed and there is room again.
+    pub fn sweep_if_roomy(&self) {
+        let capacity = self.core.settings.pool_capacity;
+        let live = self.core.gauges.backlog.load(Ordering::Relaxed);
+        if live > capacity as u64 && self.pools.lock().room(capacity) > capacity / 2 {
+            self.sweep.notify_one();
+        }
+    }
+
+    pub fn alert(&self, kind: &str, message: String) {
+        let mut alerts = self.alerts.lock();
+        let since_ms = alerts.get(kind).map_or(self.now_ms(), |alert| alert.since_ms);
+        if alerts.get(kind).is_none_or(|alert| alert.message != message) {
+            tracing::error!(kind, message, "alert");
+        }
+        alerts.insert(kind.to_owned(), Alert { kind: kind.to_owned(), message, since_ms });
+    }
+
+    pub fn calm(&self, kind: &str) {
+        if self.alerts.lock().remove(kind).is_some() {
+            tracing::info!(kind, "alert over");
+        }
+    }
+
+    pub fn alerts(&self) -> Vec<Alert> {
+        self.alerts.lock().values().cloned().collect()
+    }
+
+    pub fn status(&self) -> RailStatus {
+        let views = self.fleet().views();
+        if views.iter().all(|view| view.halted.is_none()) {
+            self.calm("lane_halted");
+        }
+        let adrift: usize = views.iter().map(|view| view.adrift).sum();
+        match adrift {
+            0 => self.calm("adrift"),
+            count => self.alert("adrift", format!("{count} attempts are of unknown fate")),
+        }
+        RailStatus {
+            rail: self.rail_name(),
+            endpoints: self.rail.endpoints(),
+            paused: self.pause.lock().as_ref().map(|pause| pause.reason.clone()),
+            lanes_held: views.iter().filter(|view| view.held).count(),
+            lanes_halted: views.iter().filter(|view| view.halted.is_some()).count(),
+            adrift,
+            aside: self.aside.lock().len(),
+        }
+    }
+
+    fn settle_member(
+        &self,
+        attempt: &Attempt,
+        member: &Transfer,
+        fate: &Fate,
+        index: usize,
+        now_ms: u64,
+    ) -> Move {
+        let settings = &self.core.settings;
+        let stages = self.rail_name().stages();
+        let stage = match attempt.purpose {
+            Purpose::Prepare => stages.prepare,
+            Purpose::Pay | Purpose::Fence => stages.pay,
+        };
+        let terms = settle::Terms {
+            now_ms,
+            retries: schedule::retries_of(settings, stages, Some(stage)),
+            backoff_ms: &|retries| self.backoff_ms(retries),
+            claim: self.rail.preparation(&member.payload),
+            ready_due_ms: now_ms + settings.hint_grace_ms,
+        };
+        settle::member(attempt, member, fate, index, &terms)
+    }
+
+    /// What a landing says about the relay itself.
+    fn heed(&self, members: &[Transfer], fate: &Fate) {
+        let Fate::Landed(landing) = fate else { return };
+        for (member, outcome) in members.iter().zip(&landing.outcomes) {
+            match outcome {
+                Outcome::RelayFault { shortage, message } => self.shortage(*shortage, message),
+                Outcome::Unprepared { .. } => {
+                    if let Some(key) = self.rail.preparation(&member.payload) {
+                        self.known.lock().remove(&key);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Owner for Runner {
+    fn opening(&self, batch: &Batch, hash: &str, now_ms: u64) -> Vec<Move> {
+        let open = |member: &Transfer| {
+            let base = Move::of(member, now_ms).due(None);
+            if batch.purpose != Purpose::Pay {
+                return base;
+            }
+            let mut base = match member.aside {
+                Some(_) => base.note(Note::Resumed),
+                None => base,
+            };
+            base.aside = None;
+            base.tx_hash = Some(hash.to_owned());
+            base.fire(Event::AttemptStored)
+                .map(|stored| stored.with(|entry| entry.tx_hash = Some(hash.to_owned())))
+                .and_then(|stored| stored.fire(Event::Enqueued))
+                .expect("only transfers that wait for payment are batched")
+        };
+        batch.members.iter().map(open).collect()
+    }
+
+    fn settling(
+        &self,
+        attempt: &Attempt,
+        members: &[Transfer],
+        fate: &Fate,
+        now_ms: u64,
+    ) -> Vec<Move> {
+        let settle = |(index, member)| self.settle_member(attempt, member, fate, index, now_ms);
+        members.iter().enumerate().map(settle).collect()
+    }
+
+    fn opened(&self, attempt: &Attempt) {
+        self.pools.lock().release(attempt.members.iter().copied());
+        let mut aside = self.aside.lock();
+        if !aside.is_empty() {
+            attempt.members.iter().for_each(|id| {
+                aside.remove(id);
+            });
+        }
+        self.core.metrics.opened(attempt);
+        tracing::debug!(
+            lane = %attempt.lane, nonce = %attempt.nonce, tx = %attempt.hash,
+            purpose = attempt.purpose.as_str(), members = attempt.members.len(), "attempt stored"
+        );
+    }
+
+    async fn settled(
+        &self,
+        attempt: &Attempt,
+        members: &[Transfer],
+        fate: &Fate,
+        moves: Vec<Move>,
+        moved: Vec<TransferId>,
+        released: Vec<TransferId>,
+    ) {
+        let now_ms = self.now_ms();
+        self.core.metrics.settled(attempt, fate, now_ms);
+        self.heed(members, fate);
+        let mut ready = Vec::new();
+        let soon_ms = now_ms + self.core.settings.hint_grace_ms;
+        // Moves and members are parallel; `moved` is a subsequence of both.
+        let all_moved = moved.len() == moves.len();
+        for (member, step) in members.iter().zip(&moves) {
+            if !all_moved && !moved.contains(&member.id) {
+                continue;
+            }
+            let after = step.applied_to(member);
+            tracing::debug!(transfer = %after.id, key = %after.key, state = %after.state, "moved");
+            if after.state.is_final() {
+                self.core.metrics.finished(&after);
+                self.core.watch.is_final(after.id);
+            } else if after.due_ms.is_some_and(|due_ms| due_ms <= soon_ms) {
+                ready.push(after);
+            }
+        }
+        if attempt.purpose == Purpose::Prepare {
+            let prepared = ready.iter().filter(|ready| self.step(ready) != Some(Step::Check));
+            let keys = prepared.filter_map(|ready| self.rail.preparation(&ready.payload));
+            self.remember(keys.collect::<Vec<_>>());
+        }
+        self.offer(ready).await;
+        self.fetch(&released).await;
+    }
+
+    fn returned(&self, batch: Batch, why: &str) {
+        tracing::debug!(why, members = batch.members.len(), "batch returned");
+        let now_ms = self.now_ms();
+        let mut pools = self.pools.lock();
+        for member in batch.members.into_iter().rev() {
+            pools.put(Step::Carry(batch.purpose), member, now_ms, true);
+        }
+        drop(pools);
+        self.rest_until_ms.store(now_ms + REST_MS, Ordering::Relaxed);
+        self.wake.notify_one();
+    }
+
+    fn forgotten(&self, members: &[TransferId]) {
+        self.pools.lock().release(members.iter().copied());
+    }
+
+    fn shortage(&self, shortage: Shortage, message: &str) {
+        if shortage == Shortage::Tokens {
+            *self.short.lock() = true;
+            return;
+        }
+        let until_ms = self.now_ms() + self.core.settings.pause_ms;
+        let reason = pay::describe(shortage, message);
+        self.alert("rail_paused", reason.clone());
+        *self.pause.lock() = Some(Pause { shortage, reason, until_ms });
+    }
+
+    fn halted(&self, lane: &LaneId, reason: &str) {
+        self.alert("lane_halted", format!("{lane}: {reason}"));
+    }
+
+    fn freed(&self) {
+        self.wake.notify_one();
+    }
+}

@@ -1,0 +1,64 @@
+//! The engine's limits and times, each with its reason. Values are milliseconds unless named.
+
+use landfall_lanes::LaneSettings;
+
+/// Everything about the engine that can be set.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// This process's name in leases. Two processes that run at once need two names.
+    pub instance: String,
+    /// How long a batch waits for company: 20 ms costs a client nothing beside a block of 600 ms.
+    pub linger_ms: u64,
+    /// Most transfers in one attempt, within what the rail says fits: NEAR takes 100 actions.
+    pub batch_max: usize,
+    /// How often the sweeper looks for what lost its hint.
+    pub sweep_ms: u64,
+    /// How long a hint may take before the sweeper doubts it.
+    pub hint_grace_ms: u64,
+    /// How far a sweep pushes a transfer's due time on, so that two sweeps do not find it twice.
+    pub sweep_push_ms: u64,
+    /// Transfers held in memory per stage, ready to go. Bounds memory; the rest waits in the store.
+    pub pool_capacity: usize,
+    /// Charged failures before a registration is given up.
+    pub registration_retries: u32,
+    /// Charged failures before a payment is given up.
+    pub transfer_retries: u32,
+    /// Failed looks before an attempt is called out to operators. Nothing is ever given up for it.
+    pub verification_retries: u32,
+    /// First wait after a charged failure; doubles, with jitter, up to `backoff_max_ms`.
+    pub backoff_ms: u64,
+    pub backoff_max_ms: u64,
+    /// How often a transfer that was set aside for lack of funds is looked at again.
+    pub aside_ms: u64,
+    /// How long a rail that cannot pay anybody waits before it looks at its funds again.
+    pub pause_ms: u64,
+    /// Submissions waiting for their commit before the API says 503: a second's worth of work.
+    pub intake_max: usize,
+    /// Unfinished transfers before the API says 503.
+    pub backlog_max: u64,
+    pub lanes: LaneSettings,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            instance: "landfall".to_owned(),
+            linger_ms: 20,
+            batch_max: 100,
+            sweep_ms: 1_000,
+            hint_grace_ms: 2_000,
+            sweep_push_ms: 30_000,
+            pool_capacity: 20_000,
+            registration_retries: 10,
+            transfer_retries: 10,
+            verification_retries: 20,
+            backoff_ms: 500,
+            backoff_max_ms: 60_000,
+            aside_ms: 5_000,
+            pause_ms: 2_000,
+            intake_max: 20_000,
+            backlog_max: 1_000_000,
+            lanes: LaneSettings::default(),
+        }
+    }
+}
