@@ -225,12 +225,20 @@ pub fn access_key(raw: &RawValue) -> Read<Queried<KeyView>> {
     }))
 }
 
-/// Reads `query` of view_access_key_list: public keys with full access and their nonces.
-pub fn access_keys(raw: &RawValue) -> Read<Vec<(String, u64)>> {
+/// An account's full-access keys and their nonces, at a block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeysView {
+    pub block_height: u64,
+    pub nonces: Vec<(String, u64)>,
+}
+
+/// Reads `query` of view_access_key_list.
+pub fn access_keys(raw: &RawValue) -> Read<KeysView> {
     let wire: WireQuery<'_> = parse(raw)?;
     let keys = wire.keys.ok_or_else(|| missing("keys"))?;
     let full = keys.into_iter().filter(|key| key.access_key.permission == "FullAccess");
-    Ok(full.map(|key| (key.public_key.into_owned(), key.access_key.nonce)).collect())
+    let nonces = full.map(|key| (key.public_key.into_owned(), key.access_key.nonce)).collect();
+    Ok(KeysView { block_height: wire.block_height, nonces })
 }
 
 /// Reads `query` of call_function: the JSON that the contract returned.

@@ -1,10 +1,11 @@
 //! The NEAR rail: token payouts (NEP-141) and registrations (NEP-145), up to 100 in a transaction.
 //!
 //! ```text
-//!  encode   bytes, by the ledger's own crates      answer    what a node says, as small views
-//!  keys     the only secrets                       sort      THE TABLE: refused, sent, unsure
-//!  rail     the seam, over all of it               outcome   whose fault a reverted batch is
-//!  node     the questions, over the endpoints      look      landed, adrift, sunk: the certificates
+//!  rail     the seam, over all of it             encode   bytes, by the ledger's own crates
+//!  look     landed, adrift, sunk                 keys     the only secrets
+//!  witness  what testimony proves (pure)         answer   what a node says, as small views
+//!  node     the questions, over the endpoints    sort     THE TABLE: refused, sent, unsure
+//!  settings with their reasons                   outcome  whose fault a reverted batch is
 //! ```
 //!
 //! **Invariant:** nothing is called sunk, unpaid or foreign but by a quorum of nodes that keep the
@@ -18,5 +19,15 @@ mod answer;
 mod captures;
 mod encode;
 mod keys;
+mod look;
+mod node;
 mod outcome;
+mod rail;
+mod settings;
 mod sort;
+mod witness;
+
+pub use encode::{Limits, TGAS};
+pub use keys::{BadKey, Key, lane_id, parse_lane_id};
+pub use rail::{BadSettings, NearRail};
+pub use settings::NearSettings;

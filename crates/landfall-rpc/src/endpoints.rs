@@ -61,6 +61,8 @@ pub struct EndpointSnapshot {
     pub breaker: BreakerState,
     /// False while its breaker is not closed or its last call failed a moment ago.
     pub healthy: bool,
+    /// Why it is not used at all.
+    pub excluded: Option<String>,
     pub calls: u64,
     /// Calls that failed for technical reasons.
     pub errors: u64,
@@ -80,6 +82,7 @@ struct Endpoint {
 
 struct State {
     breaker: Breaker,
+    excluded: Option<String>,
     cooling_until_ms: u64,
     calls: u64,
     errors: u64,
@@ -177,7 +180,12 @@ impl Endpoints {
         let (id, body) = self.body(method, params);
         let calls = (0..self.all.len()).map(|endpoint| {
             let body = body.clone();
-            async move { (endpoint, self.attempt(endpoint, id, body, self.settings.timeout).await) }
+            async move {
+                if let Some(why) = self.excluded(endpoint) {
+                    return (endpoint, Err(RpcError::Unreachable(why)));
+                }
+                (endpoint, self.attempt(endpoint, id, body, self.settings.timeout).await)
+            }
         });
         join_all(calls).await
     }
@@ -214,6 +222,14 @@ impl Endpoints {
         }
     }
 
+    /// Takes an endpoint out of use (or back into it): another network, or not yet known to be ours.
+    /// [`Endpoints::call_on`] still asks it; nothing else does.
+    pub fn exclude(&self, endpoint: usize, why: Option<String>) {
+        if let Some(one) = self.all.get(endpoint) {
+            one.state.lock().excluded = why;
+        }
+    }
+
     /// The figures of every endpoint, for metrics and health.
     pub fn snapshot(&self) -> Vec<EndpointSnapshot> {
         let now_ms = self.clock.now_ms();
@@ -244,6 +260,9 @@ impl Endpoints {
         let (mut healthy, mut cooling) = (Vec::new(), Vec::new());
         for (index, one) in self.all.iter().enumerate() {
             let state = one.state.lock();
+            if state.excluded.is_some() {
+                continue;
+            }
             match (state.breaker.admits(now_ms), now_ms < state.cooling_until_ms) {
                 (true, false) => healthy.push(index),
                 (true, true) => cooling.push(index),
@@ -257,7 +276,14 @@ impl Endpoints {
             }
         }
         healthy.append(&mut cooling);
-        if healthy.is_empty() { (0..self.all.len()).collect() } else { healthy }
+        if healthy.is_empty() {
+            healthy = (0..self.all.len()).filter(|one| self.excluded(*one).is_none()).collect();
+        }
+        healthy
+    }
+
+    fn excluded(&self, endpoint: usize) -> Option<String> {
+        self.all.get(endpoint)?.state.lock().excluded.clone()
     }
 
     /// One POST to one endpoint, counted.
@@ -336,6 +362,7 @@ impl Endpoint {
     fn new(url: Url, settings: BreakerSettings) -> Self {
         let state = State {
             breaker: Breaker::new(settings),
+            excluded: None,
             cooling_until_ms: 0,
             calls: 0,
             errors: 0,
@@ -351,7 +378,10 @@ impl Endpoint {
         EndpointSnapshot {
             origin: self.url.origin().to_owned(),
             breaker,
-            healthy: breaker == BreakerState::Closed && now_ms >= state.cooling_until_ms,
+            healthy: breaker == BreakerState::Closed
+                && state.excluded.is_none()
+                && now_ms >= state.cooling_until_ms,
+            excluded: state.excluded.clone(),
             calls: state.calls,
             errors: state.errors,
             latency_total_ms: state.latency_total_ms,
@@ -361,7 +391,7 @@ impl Endpoint {
 }
 
 fn closed_to_all() -> RpcError {
-    RpcError::Unreachable("every endpoint's breaker is open".to_owned())
+    RpcError::Unreachable("no endpoint is open to calls".to_owned())
 }
 
 fn name_endpoint(url: &Url, error: RpcError) -> RpcError {

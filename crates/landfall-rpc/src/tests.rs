@@ -293,6 +293,25 @@ async fn a_distrusted_endpoint_is_asked_last() {
     }
 }
 
+#[tokio::test]
+async fn an_excluded_endpoint_is_asked_only_by_name() {
+    let world = world(&[("a", &[ok()]), ("b", &[ok()])]);
+    world.endpoints.exclude(0, Some("another network".into()));
+    for rotation in 0..3 {
+        assert_eq!(world.send(rotation).await.0, Some(1));
+        assert_eq!(world.read().await.unwrap(), 1);
+    }
+    let answers = world.endpoints.call_each("read", &json!({})).await;
+    assert!(matches!(answers[0].1, Err(RpcError::Unreachable(_))) && answers[1].1.is_ok());
+    assert!(world.endpoints.call_on(0, "read", &json!({})).await.is_ok());
+    world.endpoints.exclude(1, Some("also".into()));
+    world.asked();
+    world.read().await.unwrap_err();
+    assert!(world.asked().is_empty());
+    world.endpoints.exclude(0, None);
+    assert_eq!(world.read().await.unwrap(), 0);
+}
+
 /// One row: what happens at which second, and the state after it.
 #[test]
 fn the_breaker_follows_its_table() {

@@ -1,0 +1,486 @@
+//! Looks at an attempt, from the cheap question to the death certificate.
+//!
+//! ```text
+//!  tx on one node ─ final, done ──────────────────────────────▶ Landed
+//!        │      └── final, reverted ─ a quorum agrees ─────────▶ Landed, unpaid, offender explained
+//!        │      └── seen, not final ───────────────────────────▶ Adrift, with the sighting
+//!     unknown, or included as invalid
+//!        │
+//!  the key's final nonce ─ below ours, not expired ────────────▶ Adrift
+//!        │
+//!  testimony of every node ─ judged (`witness`) ─ no veto ─────▶ Sunk
+//! ```
+//!
+//! **Invariant:** a stored sighting vetoes a certificate: for ever if it was final, else until a quorum
+//! shows that its block is not on the final chain.
+
+use std::collections::HashMap;
+
+use futures::future::join_all;
+use landfall_core::attempt::{Shortage, Sighting};
+use landfall_core::rail::{Later, Look, RailError};
+use landfall_core::{Attempt, Certificate, CertificateKind, Landing, Outcome, Purpose};
+use parking_lot::Mutex;
+use serde_json::json;
+
+use crate::answer::{Effect, Failure, Stage, TxView};
+use crate::encode::{self, Stored};
+use crate::node::{At, Chained, Nodes, Sight, unavailable};
+use crate::outcome::{self, Meaning, Parties};
+use crate::witness::{self, Judgement, Testimony, Witness};
+
+/// Block heights kept by hash. Attempts of many lanes land in the same few blocks.
+const HEIGHTS_MAX: usize = 256;
+
+/// Looks, with what it remembers between them.
+pub struct Looker {
+    token: String,
+    heights: Mutex<HashMap<String, u64>>,
+    /// By hash: a nonce above the attempt's that an earlier look could not explain. Whoever used it
+    /// was stored before that look ended, if it was one of ours.
+    doubts: Mutex<HashMap<String, u64>>,
+}
+
+impl Looker {
+    pub fn new(token: String) -> Self {
+        Self { token, heights: Mutex::default(), doubts: Mutex::default() }
+    }
+
+    pub async fn look(
+        &self,
+        nodes: &Nodes,
+        attempt: &Attempt,
+        later: &[Later],
+    ) -> Result<Look, RailError> {
+        let stored = stored(attempt)?;
+        let (endpoint, sight) = nodes.tx(&attempt.hash, &stored.signer).await?;
+        match sight {
+            Sight::Known(view) if !is_invalid(&view) && view.stage > Stage::None => {
+                self.weigh(nodes, attempt, &stored, endpoint, view).await
+            }
+            Sight::Known(_) | Sight::Unknown => self.unseen(nodes, attempt, &stored, later).await,
+        }
+    }
+
+    /// What one node's sighting comes to.
+    pub async fn weigh(
+        &self,
+        nodes: &Nodes,
+        attempt: &Attempt,
+        stored: &Stored,
+        endpoint: usize,
+        view: TxView,
+    ) -> Result<Look, RailError> {
+        let names_it = view.hash.as_deref() == Some(&attempt.hash);
+        match (view.stage, &view.effect, &view.block_hash) {
+            (Stage::Final, Effect::Done, Some(block)) if names_it => {
+                let outcomes = vec![Outcome::Done; attempt.members.len()];
+                self.landing(nodes, endpoint, block, outcomes).await
+            }
+            (Stage::Final, Effect::Reverted(failure), Some(block)) if names_it => {
+                if !self.all_say_reverted(nodes, attempt, stored, endpoint, failure).await? {
+                    let why = "final and reverted, but not yet by a quorum of nodes";
+                    return Ok(sighted(nodes, endpoint, &view, why));
+                }
+                let outcomes = self.outcomes(nodes, attempt, stored, failure).await?;
+                self.landing(nodes, endpoint, block, outcomes).await
+            }
+            (Stage::Final, _, _) => Err(unavailable("final, but it does not say what came of it")),
+            _ => Ok(sighted(nodes, endpoint, &view, "in a block that is not final yet")),
+        }
+    }
+
+    async fn landing(
+        &self,
+        nodes: &Nodes,
+        endpoint: usize,
+        block_hash: &str,
+        outcomes: Vec<Outcome>,
+    ) -> Result<Look, RailError> {
+        let known = self.heights.lock().get(block_hash).copied();
+        let block_height = match known {
+            Some(height) => height,
+            None => {
+                let asked = nodes.block_on(endpoint, json!(block_hash)).await;
+                let height = match asked {
+                    Ok(Chained::Block(block)) if block.hash == block_hash => block.height,
+                    _ => nodes.block_by_hash(block_hash).await?.height,
+                };
+                let mut heights = self.heights.lock();
+                if heights.len() >= HEIGHTS_MAX {
+                    heights.clear();
+                }
+                heights.insert(block_hash.to_owned(), height);
+                height
+            }
+        };
+        Ok(Look::Landed(Landing { block_height, block_hash: block_hash.to_owned(), outcomes }))
+    }
+
+    /// A revert sends members back to be paid again, so it is believed only of a quorum.
+    async fn all_say_reverted(
+        &self,
+        nodes: &Nodes,
+        attempt: &Attempt,
+        stored: &Stored,
+        first: usize,
+        failure: &Failure,
+    ) -> Result<bool, RailError> {
+        let others = nodes.introduced().into_iter().filter(|endpoint| *endpoint != first);
+        if nodes.endpoints.quorum() <= 1 {
+            return Ok(true);
+        }
+        let asked = others.map(|endpoint| nodes.tx_on(endpoint, &attempt.hash, &stored.signer));
+        let mut agreeing = 1;
+        for sight in join_all(asked).await {
+            let Ok(Sight::Known(view)) = sight else { continue };
+            match view.effect {
+                Effect::Reverted(other) if view.stage == Stage::Final => {
+                    if other.index != failure.index {
+                        return Err(unavailable("the nodes name different actions as the failed"));
+                    }
+                    agreeing += 1;
+                }
+                Effect::Done => return Err(unavailable("one node says reverted, another done")),
+                _ => {}
+            }
+        }
+        Ok(agreeing >= nodes.endpoints.quorum())
+    }
+
+    /// One outcome per member of a reverted batch.
+    async fn outcomes(
+        &self,
+        nodes: &Nodes,
+        attempt: &Attempt,
+        stored: &Stored,
+        failure: &Failure,
+    ) -> Result<Vec<Outcome>, RailError> {
+        let message = outcome::describe(failure);
+        let members = attempt.members.len();
+        let Some(index) = failure.index else {
+            let shortage = Shortage::Contract;
+            return Ok(vec![Outcome::RelayFault { shortage, message }; members]);
+        };
+        let mut outcomes = vec![Outcome::Sibling; members];
+        if attempt.purpose == Purpose::Fence {
+            return Ok(outcomes);
+        }
+        let Some(offender) = usize::try_from(index).ok().filter(|index| *index < members) else {
+            return Err(unavailable(format!("a failed action {index}, which is not there")));
+        };
+        outcomes[offender] = self.explain(nodes, attempt, stored, failure, offender).await?;
+        Ok(outcomes)
+    }
+
+    async fn explain(
+        &self,
+        nodes: &Nodes,
+        attempt: &Attempt,
+        stored: &Stored,
+        failure: &Failure,
+        offender: usize,
+    ) -> Result<Outcome, RailError> {
+        let message = outcome::describe(failure);
+        let receiver = match attempt.purpose {
+            Purpose::Pay => stored.payments.get(offender).map(|(receiver, _)| receiver),
+            Purpose::Prepare => stored.registered.get(offender),
+            Purpose::Fence => None,
+        };
+        let Some(receiver) = receiver else {
+            return Err(unavailable("the stored bytes hold no such action"));
+        };
+        let mut meaning = outcome::explain(failure, Parties { sender: &stored.signer, receiver });
+        if meaning == Meaning::Unexplained && attempt.purpose == Purpose::Pay {
+            meaning = self.diagnose(nodes, stored, offender).await?;
+        }
+        Ok(match meaning {
+            Meaning::NotRegistered if attempt.purpose == Purpose::Pay => {
+                Outcome::Unprepared { message }
+            }
+            Meaning::OwnFault => Outcome::OwnFault { message },
+            Meaning::RelayFault(shortage) => Outcome::RelayFault { shortage, message },
+            Meaning::NotRegistered | Meaning::Unexplained => Outcome::Unexplained { message },
+        })
+    }
+
+    /// The contract did not say why: ask the ledger what is missing now.
+    async fn diagnose(
+        &self,
+        nodes: &Nodes,
+        stored: &Stored,
+        offender: usize,
+    ) -> Result<Meaning, RailError> {
+        if !is_registered(nodes, &self.token, &stored.signer).await? {
+            return Ok(Meaning::RelayFault(Shortage::Contract));
+        }
+        if !is_registered(nodes, &self.token, &stored.payments[offender].0).await? {
+            return Ok(Meaning::NotRegistered);
+        }
+        let balance = ft_balance(nodes, &self.token, &stored.signer).await?;
+        let asked = stored.payments[..=offender]
+            .iter()
+            .fold(0u128, |sum, (_, amount)| sum.saturating_add(*amount));
+        if balance < asked {
+            return Ok(Meaning::RelayFault(Shortage::Tokens));
+        }
+        Ok(Meaning::Unexplained)
+    }
+
+    /// The node that was asked does not have it, or has it as invalid.
+    async fn unseen(
+        &self,
+        nodes: &Nodes,
+        attempt: &Attempt,
+        stored: &Stored,
+        later: &[Later],
+    ) -> Result<Look, RailError> {
+        let adrift = |why: String| Ok(Look::Adrift { why, sighting: None });
+        let passing = witness::passing(later);
+        let asked = nodes
+            .introduced()
+            .into_iter()
+            .map(|endpoint| testify(nodes, attempt, stored, passing, endpoint));
+        let (mut witnesses, mut silent, mut seen) = (Vec::new(), Vec::new(), None);
+        for (endpoint, testimony) in join_all(asked).await {
+            match testimony {
+                Ok(Statement::Witness(witness)) => witnesses.push(witness),
+                Ok(Statement::Seen(view)) => seen = seen.or(Some((endpoint, view))),
+                Ok(Statement::Early) => {}
+                Err(error) => silent.push(error.to_string()),
+            }
+        }
+        if let Some((endpoint, view)) = seen {
+            return self.weigh(nodes, attempt, stored, endpoint, view).await;
+        }
+        let quorum = nodes.endpoints.quorum();
+        let judgement = witness::judge(attempt, later, &witnesses, quorum);
+        if !matches!(judgement, Judgement::Unexplained(_)) {
+            self.doubts.lock().remove(&attempt.hash);
+        }
+        match judgement {
+            Judgement::Adrift(why) if silent.is_empty() => adrift(why),
+            Judgement::Adrift(why) => adrift(format!("{why} ({})", silent.join("; "))),
+            Judgement::Unexplained(nonce) => Ok(self.doubt(attempt, nonce, later)),
+            Judgement::Sunk(kind) => match veto(nodes, attempt, &witnesses).await? {
+                Some(why) => adrift(why),
+                None => Ok(Look::Sunk(certificate(attempt, later, kind, witnesses, quorum))),
+            },
+        }
+    }
+
+    /// A nonce that nobody of ours used halts the lane, so it takes two looks: what was stored
+    /// while the first one looked is among `later` in the second.
+    fn doubt(&self, attempt: &Attempt, nonce: u64, later: &[Later]) -> Look {
+        let before = self.doubts.lock().insert(attempt.hash.clone(), nonce);
+        let text = format!(
+            "nonce {nonce} of {} is used on the ledger, at or past {} of {}, and no stored attempt \
+             explains it",
+            attempt.lane, attempt.nonce, attempt.hash
+        );
+        match before {
+            Some(doubted) if !later.iter().any(|one| one.nonce.0 == doubted) => Look::Foreign(text),
+            _ => Look::Adrift { why: text, sighting: None },
+        }
+    }
+}
+
+/// What the stored bytes say.
+pub fn stored(attempt: &Attempt) -> Result<Stored, RailError> {
+    encode::read(&attempt.bytes).ok_or_else(|| {
+        RailError::Misconfigured(format!("the stored bytes of {} are no transaction", attempt.hash))
+    })
+}
+
+/// Whether the token knows an account, at a final block.
+pub async fn is_registered(nodes: &Nodes, token: &str, account: &str) -> Result<bool, RailError> {
+    let args = json!({"account_id": account});
+    let balance = nodes.view(token, "storage_balance_of", &args).await?;
+    Ok(!balance.is_null())
+}
+
+/// The token balance of an account, at a final block.
+pub async fn ft_balance(nodes: &Nodes, token: &str, account: &str) -> Result<u128, RailError> {
+    let balance = nodes.view(token, "ft_balance_of", &json!({"account_id": account})).await?;
+    let balance = balance.as_str().and_then(|balance| balance.parse().ok());
+    balance.ok_or_else(|| unavailable("ft_balance_of did not give an amount"))
+}
+
+fn is_invalid(view: &TxView) -> bool {
+    matches!(view.effect, Effect::Invalid(_))
+}
+
+fn sighted(nodes: &Nodes, endpoint: usize, view: &TxView, why: &str) -> Look {
+    let sighting = Sighting {
+        endpoint: nodes.endpoints.origin(endpoint).to_owned(),
+        block_hash: view.block_hash.clone().unwrap_or_default(),
+        block_height: None,
+        was_final: view.stage == Stage::Final,
+        at_ms: nodes.clock.now_ms(),
+    };
+    Look::Adrift { why: why.to_owned(), sighting: Some(sighting) }
+}
+
+/// One node's part in a look.
+enum Statement {
+    Witness(Witness),
+    Seen(TxView),
+    /// Nothing is decided at its final block: no use asking on.
+    Early,
+}
+
+/// Takes one node's statement, in the order that makes it evidence.
+async fn testify(
+    nodes: &Nodes,
+    attempt: &Attempt,
+    stored: &Stored,
+    passing: Option<u64>,
+    endpoint: usize,
+) -> (usize, Result<Statement, RailError>) {
+    (endpoint, statement(nodes, attempt, stored, passing, endpoint).await)
+}
+
+async fn statement(
+    nodes: &Nodes,
+    attempt: &Attempt,
+    stored: &Stored,
+    passing: Option<u64>,
+    endpoint: usize,
+) -> Result<Statement, RailError> {
+    let (account, key) = (stored.signer.as_str(), stored.public_key.as_str());
+    let (final_height, nonce) = match nodes.key_on(endpoint, account, key, At::Final).await? {
+        Some(view) => (view.block_height, Some(view.nonce)),
+        // The key is gone: only the expiry can decide, by the node's final block.
+        None => (final_height_on(nodes, endpoint).await?, None),
+    };
+    let decides = nonce.is_some_and(|nonce| nonce >= attempt.nonce.0)
+        || final_height > attempt.expires_height;
+    if decides {
+        // An error here means that the node does not keep the history: it is no witness.
+        nodes.key_on(endpoint, account, key, At::Hash(&attempt.base_block)).await?;
+    }
+    let nonce_before = match passing {
+        Some(height) if decides && height <= final_height => {
+            nonce_before(nodes, endpoint, stored, height).await?
+        }
+        _ => None,
+    };
+    let sight = match nodes.tx_on(endpoint, &attempt.hash, account).await? {
+        Sight::Unknown => Testimony::Unknown,
+        Sight::Known(view) => match &view.effect {
+            Effect::Invalid(reason) => Testimony::Invalid(reason.clone()),
+            _ if view.stage == Stage::None => Testimony::Unknown,
+            _ => return Ok(Statement::Seen(view)),
+        },
+    };
+    if !decides {
+        return Ok(Statement::Early);
+    }
+    let endpoint = nodes.endpoints.origin(endpoint).to_owned();
+    Ok(Statement::Witness(Witness { endpoint, final_height, nonce, nonce_before, sight }))
+}
+
+async fn final_height_on(nodes: &Nodes, endpoint: usize) -> Result<u64, RailError> {
+    let answer = nodes.endpoints.call_on(endpoint, "block", &json!({"finality": "final"})).await;
+    let answer = answer.map_err(unavailable)?;
+    Ok(crate::answer::block(&answer).map_err(unavailable)?.height)
+}
+
+/// The key's nonce in the block before the one at this height.
+async fn nonce_before(
+    nodes: &Nodes,
+    endpoint: usize,
+    stored: &Stored,
+    height: u64,
+) -> Result<Option<u64>, RailError> {
+    let block = match nodes.block_on(endpoint, json!(height)).await? {
+        Chained::Block(block) => block,
+        Chained::Unknown => {
+            return Err(unavailable(format!("no block {height} where a later attempt landed")));
+        }
+    };
+    let at = At::Hash(&block.prev_hash);
+    let key = nodes.key_on(endpoint, &stored.signer, &stored.public_key, at).await?;
+    Ok(key.map(|key| key.nonce))
+}
+
+/// Why a stored sighting forbids the certificate; none if all of them are refuted.
+async fn veto(
+    nodes: &Nodes,
+    attempt: &Attempt,
+    witnesses: &[Witness],
+) -> Result<Option<String>, RailError> {
+    for sighting in &attempt.sightings {
+        if sighting.was_final {
+            return Ok(Some(format!("{} has seen it final", sighting.endpoint)));
+        }
+        if sighting.block_hash.is_empty() {
+            // Seen in a block that was not named: whoever saw it must itself not have it any more.
+            if !witnesses.iter().any(|one| one.endpoint == sighting.endpoint) {
+                return Ok(Some(format!("{} has seen it and is silent now", sighting.endpoint)));
+            }
+            continue;
+        }
+        let asked = nodes
+            .introduced()
+            .into_iter()
+            .filter(|one| {
+                let origin = nodes.endpoints.origin(*one);
+                witnesses.iter().any(|witness| witness.endpoint == origin)
+            })
+            .map(|endpoint| off_chain(nodes, endpoint, &sighting.block_hash));
+        let refuting = join_all(asked).await.into_iter().filter(|off| *off).count();
+        if refuting < nodes.endpoints.quorum() {
+            return Ok(Some(format!(
+                "{} has seen it in block {}, which may be on the final chain",
+                sighting.endpoint, sighting.block_hash
+            )));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether this node shows that a block is not on its chain: unknown to it, or another stands at its
+/// height. The node keeps the history and is past whatever decided the attempt.
+async fn off_chain(nodes: &Nodes, endpoint: usize, hash: &str) -> bool {
+    let height = match nodes.block_on(endpoint, json!(hash)).await {
+        Ok(Chained::Unknown) => return true,
+        Ok(Chained::Block(block)) => block.height,
+        Err(_) => return false,
+    };
+    match nodes.block_on(endpoint, json!(height)).await {
+        Ok(Chained::Block(block)) => block.hash != hash,
+        Ok(Chained::Unknown) => true,
+        Err(_) => false,
+    }
+}
+
+fn certificate(
+    attempt: &Attempt,
+    later: &[Later],
+    kind: CertificateKind,
+    witnesses: Vec<Witness>,
+    quorum: usize,
+) -> Certificate {
+    let why = match kind {
+        CertificateKind::Expired => format!("its block hash expired at {}", attempt.expires_height),
+        _ => format!("its nonce {} was passed by a later attempt of ours", attempt.nonce),
+    };
+    let summary = format!(
+        "{why}, and {} nodes at or past that final block, which keep the history, do not have it",
+        witnesses.len()
+    );
+    let passed_by = later.iter().find(|one| one.landed_height == witness::passing(later));
+    let evidence = json!({
+        "tx_hash": attempt.hash,
+        "nonce": attempt.nonce,
+        "base_height": attempt.base_height,
+        "expires_height": attempt.expires_height,
+        "passed_by": passed_by.filter(|one| one.landed_height.is_some()).map(|one| json!({
+            "tx_hash": one.hash, "nonce": one.nonce, "landed_height": one.landed_height,
+        })),
+        "quorum": quorum,
+        "witnesses": witnesses,
+    });
+    Certificate { kind, summary, evidence }
+}

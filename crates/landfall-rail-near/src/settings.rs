@@ -1,0 +1,51 @@
+//! The rail's settings, with the reason of each default.
+
+use std::time::Duration;
+
+use crate::encode::Limits;
+use crate::keys::Key;
+
+/// How the rail pays. Everything that decides what "paid" means is frozen into each payout too.
+#[derive(Clone, Debug)]
+pub struct NearSettings {
+    /// The chain id that every endpoint must serve, such as `mainnet`.
+    pub network: String,
+    /// Hash of the chain's first block, where the configuration pins it.
+    pub genesis_hash: Option<String>,
+    /// The NEP-141 contract.
+    pub token: String,
+    /// The account that pays.
+    pub account: String,
+    /// Its full-access keys; one lane each.
+    pub keys: Vec<Key>,
+    pub limits: Limits,
+    /// Blocks that a transaction lives. None: read from the ledger's genesis.
+    pub validity_blocks: Option<u64>,
+    /// How long a base block is reused. Blocks' hashes live for hours on the real networks; a block some
+    /// seconds old is also known to nodes that lag.
+    pub base_block_ms: u64,
+    /// Patience for a broadcast, which is answered when final. Nodes give up after 10 s themselves.
+    pub broadcast_timeout: Duration,
+    /// View calls in flight at once for the registration of many receivers.
+    pub views_in_flight: usize,
+    /// How long the contract's least deposit is remembered, in milliseconds.
+    pub bounds_ms: u64,
+}
+
+impl NearSettings {
+    pub fn new(network: &str, token: &str, account: &str, keys: Vec<Key>) -> Self {
+        Self {
+            network: network.to_owned(),
+            genesis_hash: None,
+            token: token.to_owned(),
+            account: account.to_owned(),
+            keys,
+            limits: Limits::default(),
+            validity_blocks: None,
+            base_block_ms: 30_000,
+            broadcast_timeout: Duration::from_secs(12),
+            views_in_flight: 32,
+            bounds_ms: 600_000,
+        }
+    }
+}
