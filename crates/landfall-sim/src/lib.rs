@@ -1,1 +1,8 @@
-//! landfall-sim
+//! Simulated ledgers for tests, benchmarks and `landfall dev`.
+//!
+//! Each ledger is a pure state machine behind a server that speaks the real protocol, so that
+//! nothing in a rail knows whether it talks to the simulator.
+//! **Invariant:** a ledger has no clock, no I/O and no randomness of its own.
+//! Not here: the relay, and anything that knows a transfer of ours from anybody else's.
+
+pub mod near;
