@@ -22,3 +22,29 @@ impl Clock for SystemClock {
         tokio::time::sleep(duration).await;
     }
 }
+
+/// Time that follows tokio's timers alone, from a given moment on. Under paused time it is a
+/// simulated clock: it moves only when everybody waits.
+#[derive(Debug, Clone)]
+pub struct TimerClock {
+    start_ms: u64,
+    started: tokio::time::Instant,
+}
+
+impl TimerClock {
+    /// MUST be called inside a runtime.
+    pub fn starting_at(start_ms: u64) -> TimerClock {
+        TimerClock { start_ms, started: tokio::time::Instant::now() }
+    }
+}
+
+#[async_trait]
+impl Clock for TimerClock {
+    fn now_ms(&self) -> u64 {
+        self.start_ms + self.started.elapsed().as_millis() as u64
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        tokio::time::sleep(duration).await;
+    }
+}

@@ -18,7 +18,7 @@ mod reconcile;
 mod resolve;
 mod settings;
 
-pub use clock::SystemClock;
+pub use clock::{SystemClock, TimerClock};
 pub use fleet::{Fleet, FleetParts, LaneView};
 pub use high_water::HighWater;
 pub use owner::{Batch, Owner};

@@ -1,0 +1,282 @@
+//! A ledger of a few lines behind the rail seam: enough to be fooled by, with switches for what
+//! the network does to messages.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use async_trait::async_trait;
+use landfall_core::attempt::{Landing, Outcome, Shortage, Signed};
+use landfall_core::rail::{
+    Broadcast, EndpointHealth, Funds, Later, LedgerNonce, Look, Rail, RailError, Refusal,
+};
+use landfall_core::{
+    Attempt, Certificate, CertificateKind, ClaimKey, LaneId, Nonce, Payload, Purpose, RailName,
+};
+use parking_lot::Mutex;
+
+/// What happens to a broadcast.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Net {
+    /// Arrives, lands at once, is answered.
+    Good,
+    /// Arrives and lands; the answer is lost.
+    LoseAnswer,
+    /// Never arrives.
+    LoseRequest,
+    /// Refused for certain, though only the caller knows whether to believe it.
+    Refuse,
+}
+
+#[derive(Default)]
+pub struct State {
+    pub nonces: BTreeMap<LaneId, u64>,
+    /// Hash → landing.
+    pub landed: BTreeMap<String, Landing>,
+    pub registered: BTreeSet<String>,
+    pub balance: u128,
+    pub native: u128,
+    /// Every payment that took effect: (receiver, amount, hash).
+    pub paid: Vec<(String, u128, String)>,
+    /// How many times each account was registered by an attempt.
+    pub registrations: BTreeMap<String, u32>,
+    pub broadcasts: u32,
+    pub height: u64,
+    /// Receivers that unregister themselves when a payment is about to land, so many times.
+    pub unregistering: BTreeMap<String, u32>,
+}
+
+pub struct FakeRail {
+    pub lanes: Vec<LaneId>,
+    pub state: Mutex<State>,
+    pub net: Mutex<Net>,
+    /// Blind to everything: every question fails.
+    pub down: Mutex<bool>,
+}
+
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Tx {
+    lane: String,
+    nonce: u64,
+    purpose: String,
+    actions: Vec<(String, u128)>,
+}
+
+impl FakeRail {
+    pub fn new(lanes: usize) -> FakeRail {
+        let lanes: Vec<_> =
+            (0..lanes).map(|n| LaneId::new(format!("near:test:relay:k{n}"))).collect();
+        let nonces = lanes.iter().map(|lane| (lane.clone(), 100)).collect();
+        let state = State { nonces, balance: 1_000_000, native: 100, ..State::default() };
+        FakeRail {
+            lanes,
+            state: Mutex::new(state),
+            net: Mutex::new(Net::Good),
+            down: Mutex::new(false),
+        }
+    }
+
+    fn land(&self, hash: &str, bytes: &[u8]) {
+        let tx: Tx = serde_json::from_slice(bytes).unwrap();
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let used = state.nonces.get_mut(&LaneId::new(&tx.lane)).unwrap();
+        if tx.nonce <= *used || state.native == 0 {
+            return;
+        }
+        *used = tx.nonce;
+        state.height += 1;
+        let outcomes = match tx.purpose.as_str() {
+            "prepare" => {
+                for (receiver, _) in &tx.actions {
+                    state.registered.insert(receiver.clone());
+                    *state.registrations.entry(receiver.clone()).or_default() += 1;
+                }
+                vec![Outcome::Done; tx.actions.len()]
+            }
+            _ => pay(state, &tx, hash),
+        };
+        let landing = Landing {
+            block_height: state.height,
+            block_hash: format!("b{}", state.height),
+            outcomes,
+        };
+        state.landed.insert(hash.to_owned(), landing);
+    }
+
+    /// Lands these bytes whatever the network does to others.
+    pub fn land_only(&self, attempt: &Attempt) {
+        self.land(&attempt.hash, &attempt.bytes);
+    }
+
+    fn ask(&self) -> Result<(), RailError> {
+        match *self.down.lock() {
+            true => Err(RailError::Unavailable("down".into())),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Atomic: one failing action reverts all.
+fn pay(state: &mut State, tx: &Tx, hash: &str) -> Vec<Outcome> {
+    for (receiver, left) in &mut state.unregistering {
+        if *left > 0 && tx.actions.iter().any(|(action, _)| action == receiver) {
+            *left -= 1;
+            state.registered.remove(receiver);
+        }
+    }
+    let mut balance = state.balance;
+    for (index, (receiver, amount)) in tx.actions.iter().enumerate() {
+        let fault = if !state.registered.contains(receiver) {
+            Outcome::Unprepared { message: "not registered".into() }
+        } else if *amount > balance {
+            let message = "not enough tokens".into();
+            Outcome::RelayFault { shortage: Shortage::Tokens, message }
+        } else if receiver.starts_with("poison") {
+            Outcome::OwnFault { message: "hates money".into() }
+        } else {
+            balance -= amount;
+            continue;
+        };
+        let mut outcomes = vec![Outcome::Sibling; tx.actions.len()];
+        outcomes[index] = fault;
+        return outcomes;
+    }
+    state.balance = balance;
+    for (receiver, amount) in &tx.actions {
+        state.paid.push((receiver.clone(), *amount, hash.to_owned()));
+    }
+    vec![Outcome::Done; tx.actions.len()]
+}
+
+#[async_trait]
+impl Rail for FakeRail {
+    fn name(&self) -> RailName {
+        RailName::Near
+    }
+
+    fn lanes(&self) -> Vec<LaneId> {
+        self.lanes.clone()
+    }
+
+    fn preparation(&self, payload: &Payload) -> Option<ClaimKey> {
+        Some(ClaimKey { space: "registered".into(), key: payload.receiver().to_owned() })
+    }
+
+    async fn prepared(&self, payloads: &[&Payload]) -> Vec<Result<bool, RailError>> {
+        let look = |payload: &&Payload| {
+            self.ask()?;
+            Ok(self.state.lock().registered.contains(payload.receiver()))
+        };
+        payloads.iter().map(look).collect()
+    }
+
+    fn fit(&self, _: Purpose, payloads: &[&Payload]) -> usize {
+        payloads.len().min(100)
+    }
+
+    async fn sign(
+        &self,
+        purpose: Purpose,
+        payloads: &[&Payload],
+        lane: &LaneId,
+        nonce: Nonce,
+    ) -> Result<Signed, RailError> {
+        let actions = payloads
+            .iter()
+            .map(|payload| (payload.receiver().to_owned(), payload.amount()))
+            .collect();
+        let tx = Tx {
+            lane: lane.to_string(),
+            nonce: nonce.0,
+            purpose: purpose.as_str().to_owned(),
+            actions,
+        };
+        Ok(Signed {
+            bytes: serde_json::to_vec(&tx).unwrap(),
+            hash: format!("{lane}#{nonce}"),
+            base_block: "b0".into(),
+            base_height: 0,
+            expires_height: 1_000,
+        })
+    }
+
+    async fn broadcast(&self, attempt: &Attempt, _: u32) -> Broadcast {
+        self.state.lock().broadcasts += 1;
+        let unsure = |shortage| Broadcast::Unsure { cause: "lost".into(), shortage };
+        if self.ask().is_err() {
+            return unsure(None);
+        }
+        let net = *self.net.lock();
+        match net {
+            Net::LoseRequest => return unsure(None),
+            Net::Refuse => {
+                let reason = "bad signature".to_owned();
+                return Broadcast::Refused(Refusal { reason, relays_fault: true });
+            }
+            Net::Good | Net::LoseAnswer => self.land(&attempt.hash, &attempt.bytes),
+        }
+        if self.state.lock().native == 0 {
+            return unsure(Some(Shortage::Native));
+        }
+        match net {
+            Net::LoseAnswer => unsure(None),
+            _ => Broadcast::Sent(
+                self.state.lock().landed.get(&attempt.hash).cloned().map(Look::Landed),
+            ),
+        }
+    }
+
+    async fn look(&self, attempt: &Attempt, later: &[Later]) -> Result<Look, RailError> {
+        self.ask()?;
+        let state = self.state.lock();
+        if let Some(landing) = state.landed.get(&attempt.hash) {
+            return Ok(Look::Landed(landing.clone()));
+        }
+        let used = state.nonces[&attempt.lane];
+        if used < attempt.nonce.0 {
+            return Ok(Look::Adrift { why: "unknown".into(), sighting: None });
+        }
+        Ok(match later.iter().find(|later| later.landed_height.is_some()) {
+            Some(later) => Look::Sunk(Certificate {
+                kind: CertificateKind::NoncePassed,
+                summary: format!("passed by {}", later.hash),
+                evidence: serde_json::Value::Null,
+            }),
+            None if later.is_empty() => Look::Foreign(format!("nonce {used} is not ours")),
+            None => Look::Adrift { why: "a later one is open".into(), sighting: None },
+        })
+    }
+
+    async fn nonce(&self, lane: &LaneId) -> Result<LedgerNonce, RailError> {
+        self.ask()?;
+        let state = self.state.lock();
+        Ok(LedgerNonce { nonce: Nonce(state.nonces[lane]), final_height: state.height })
+    }
+
+    async fn nonces(&self) -> Result<Vec<(LaneId, LedgerNonce)>, RailError> {
+        self.ask()?;
+        let state = self.state.lock();
+        let of = |lane: &LaneId| {
+            let nonce = Nonce(state.nonces[lane]);
+            (lane.clone(), LedgerNonce { nonce, final_height: state.height })
+        };
+        Ok(self.lanes.iter().map(of).collect())
+    }
+
+    async fn pulse(&self) -> Result<Vec<(LaneId, Nonce)>, RailError> {
+        Ok(self.nonces().await?.into_iter().map(|(lane, ledger)| (lane, ledger.nonce)).collect())
+    }
+
+    async fn funds(&self) -> Result<Funds, RailError> {
+        self.ask()?;
+        let state = self.state.lock();
+        Ok(Funds { tokens: state.balance, native: state.native, native_floor: 1 })
+    }
+
+    fn endpoints(&self) -> Vec<EndpointHealth> {
+        Vec::new()
+    }
+
+    async fn check(&self) -> Result<String, RailError> {
+        Ok("fine".into())
+    }
+}

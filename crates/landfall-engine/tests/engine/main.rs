@@ -1,0 +1,6 @@
+//! The engine and the attempt protocol, on paused time, against a ledger of a few lines.
+
+mod ledger;
+mod protocol;
+mod stages;
+mod world;

@@ -1,0 +1,193 @@
+//! The attempt protocol: what is never done twice, and what decides.
+
+use landfall_core::RailName;
+use landfall_core::store::Store;
+
+use crate::ledger::Net;
+use crate::world::World;
+
+#[tokio::test(start_paused = true)]
+async fn a_payout_is_completed_with_the_full_trail() {
+    let world = World::new(1).await;
+    world.submit("k", "alice.near", 10).await;
+    world.sleep(3_000).await;
+    assert_eq!(
+        world.trail("k").await,
+        [
+            "RECEIVED",
+            "QUEUED_REGISTRATION",
+            "REGISTERED",
+            "QUEUED_TRANSFER",
+            "SUBMITTED",
+            "QUEUED_VERIFICATION",
+            "COMPLETED"
+        ]
+    );
+    assert_eq!(world.paid("alice.near"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_send_answer_never_pays_twice() {
+    let world = World::new(2).await;
+    *world.rail.net.lock() = Net::LoseAnswer;
+    for n in 0..50 {
+        world.submit(&format!("k{n}"), &format!("r{n}.near"), 1).await;
+    }
+    world.sleep(60_000).await;
+    for n in 0..50 {
+        assert_eq!(world.state(&format!("k{n}")).await, "COMPLETED");
+        assert_eq!(world.paid(&format!("r{n}.near")), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_request_is_sent_again_with_the_same_bytes() {
+    let world = World::new(1).await;
+    *world.rail.net.lock() = Net::LoseRequest;
+    world.submit("k", "alice.near", 10).await;
+    world.sleep(20_000).await;
+    let open = world.store.open_attempts_of(RailName::Near).await.unwrap();
+    assert_eq!(open.len(), 1, "one attempt, sent many times");
+    assert!(world.rail.state.lock().broadcasts > 3);
+    *world.rail.net.lock() = Net::Good;
+    world.sleep(40_000).await;
+    assert_eq!(world.state("k").await, "COMPLETED");
+    assert_eq!(world.paid("alice.near"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_at_any_time_neither_loses_nor_repeats_a_payment() {
+    let mut world = World::new(3).await;
+    for round in 0..20 {
+        *world.rail.net.lock() =
+            [Net::Good, Net::LoseAnswer, Net::LoseRequest, Net::LoseAnswer][round % 4];
+        for n in 0..10 {
+            let (key, receiver) = (format!("k{round}-{n}"), format!("r{round}-{n}.near"));
+            world.submit(&key, &receiver, 1).await;
+        }
+        world.sleep(7 * round as u64 + 11).await;
+        world.crash().await;
+    }
+    *world.rail.net.lock() = Net::Good;
+    world.sleep(120_000).await;
+    for round in 0..20 {
+        for n in 0..10 {
+            assert_eq!(world.state(&format!("k{round}-{n}")).await, "COMPLETED");
+            assert_eq!(world.paid(&format!("r{round}-{n}.near")), 1);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fence_decides_what_is_adrift_and_leaves_a_death_certificate() {
+    let world = World::with(1, |settings| settings.lanes.fence_after_ms = 5_000).await;
+    world.rail.state.lock().registered.insert("alice.near".into());
+    *world.rail.net.lock() = Net::LoseRequest;
+    world.submit("k", "alice.near", 10).await;
+    world.sleep(4_000).await;
+    let before = world.store.open_attempts_of(RailName::Near).await.unwrap();
+    assert_eq!(before.len(), 1);
+    // The first attempt is lost for good; only what is signed later arrives.
+    world.sleep(3_000).await;
+    let open = world.store.open_attempts_of(RailName::Near).await.unwrap();
+    assert_eq!(open.len(), 2, "a fence was opened behind it");
+    world.rail.land_only(&open[1]);
+    *world.rail.net.lock() = Net::Good;
+    world.sleep(60_000).await;
+    assert_eq!(world.state("k").await, "COMPLETED");
+    assert_eq!(world.paid("alice.near"), 1);
+    assert!(world.trail("k").await.contains(&"SUNK"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_believed_only_for_bytes_never_sent_before() {
+    let world = World::new(1).await;
+    world.rail.state.lock().registered.insert("alice.near".into());
+    *world.rail.net.lock() = Net::LoseAnswer;
+    *world.rail.down.lock() = false;
+    world.submit("k", "alice.near", 10).await;
+    world.sleep(30).await;
+    *world.rail.net.lock() = Net::Refuse;
+    world.sleep(30_000).await;
+    assert_eq!(world.paid("alice.near"), 1);
+    assert_eq!(world.state("k").await, "COMPLETED");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foreign_nonce_halts_every_lane() {
+    let world = World::new(2).await;
+    world.submit("a", "alice.near", 10).await;
+    world.sleep(3_000).await;
+    let lane = world.rail.lanes[0].clone();
+    *world.rail.state.lock().nonces.get_mut(&lane).unwrap() += 5;
+    *world.rail.net.lock() = Net::LoseRequest;
+    world.submit("b", "bob.near", 10).await;
+    world.sleep(60_000).await;
+    let lanes = world.store.lanes().await.unwrap();
+    assert!(lanes.iter().all(|lane| lane.halted.is_some()), "{lanes:?}");
+    *world.rail.net.lock() = Net::Good;
+    world.submit("c", "carol.near", 10).await;
+    world.sleep(60_000).await;
+    assert_ne!(world.state("c").await, "COMPLETED");
+    assert!(world.engine.status().await.alerts.iter().any(|alert| alert.kind == "lane_halted"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_restored_from_a_backup_halts_the_lanes_and_pays_nobody_again() {
+    let mut world = World::new(2).await;
+    world.rail.state.lock().registered.insert("alice.near".into());
+    world.sleep(1_000).await;
+    world.submit("k", "alice.near", 10).await;
+    let backup = world.store.snapshot();
+    *world.rail.net.lock() = Net::LoseRequest;
+    world.sleep(1_000).await;
+    let forgotten = world.store.open_attempts_of(RailName::Near).await.unwrap();
+    assert_eq!(forgotten.len(), 1);
+    world.engine.abort().await;
+    world.store.restore(backup);
+    *world.rail.net.lock() = Net::Good;
+    world.crash().await;
+    world.sleep(60_000).await;
+    world.rail.land_only(&forgotten[0]);
+    world.sleep(60_000).await;
+    assert_eq!(world.paid("alice.near"), 1, "only the forgotten attempt paid");
+    let lanes = world.store.lanes().await.unwrap();
+    assert!(lanes.iter().all(|lane| lane.halted.is_some()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn lanes_go_on_after_an_operator_adopted_them() {
+    let world = World::new(1).await;
+    let lane = world.rail.lanes[0].clone();
+    world.sleep(1_000).await;
+    *world.rail.state.lock().nonces.get_mut(&lane).unwrap() += 5;
+    world.sleep(100).await;
+    let mut world = world;
+    world.crash().await;
+    world.sleep(5_000).await;
+    assert!(world.store.lanes().await.unwrap()[0].halted.is_some());
+    let used = world.rail.state.lock().nonces[&lane];
+    world.store.adopt(&lane, landfall_core::Nonce(used)).await.unwrap();
+    world.submit("k", "alice.near", 10).await;
+    world.sleep(30_000).await;
+    assert_eq!(world.state("k").await, "COMPLETED");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_slept_past_its_lease_settles_nothing() {
+    let world = World::new(1).await;
+    world.rail.state.lock().registered.insert("alice.near".into());
+    *world.rail.net.lock() = Net::LoseRequest;
+    world.submit("k", "alice.near", 10).await;
+    world.sleep(500).await;
+    let open = world.store.open_attempts_of(RailName::Near).await.unwrap();
+    let taken =
+        world.store.lease(&world.rail.lanes[0], RailName::Near, "landfall", 60_000).await.unwrap();
+    assert!(matches!(taken, landfall_core::store::Leased::Yours(_)));
+    world.rail.land_only(&open[0]);
+    world.sleep(100).await;
+    // The engine notices, takes its own lane back under a newer epoch and settles once.
+    world.sleep(30_000).await;
+    assert_eq!(world.state("k").await, "COMPLETED");
+    assert_eq!(world.paid("alice.near"), 1);
+}

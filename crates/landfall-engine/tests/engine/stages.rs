@@ -1,0 +1,136 @@
+//! Preparing, batching, retries, funds.
+
+use crate::ledger::Net;
+use crate::world::World;
+
+#[tokio::test(start_paused = true)]
+async fn many_transfers_to_one_new_account_register_it_once() {
+    let world = World::new(3).await;
+    for n in 0..150 {
+        world.submit(&format!("k{n}"), "alice.near", 1).await;
+    }
+    world.sleep(60_000).await;
+    assert_eq!(world.rail.state.lock().registrations["alice.near"], 1);
+    assert_eq!(world.paid("alice.near"), 150);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_poison_member_fails_alone() {
+    let world = World::new(1).await;
+    for n in 0..20 {
+        let receiver = if n == 7 { "poison.near".to_owned() } else { format!("r{n}.near") };
+        world.submit(&format!("k{n}"), &receiver, 1).await;
+    }
+    world.sleep(30_000).await;
+    for n in 0..20 {
+        let expected = if n == 7 { "FAILED" } else { "COMPLETED" };
+        assert_eq!(world.state(&format!("k{n}")).await, expected, "{n}");
+        assert_eq!(world.find(&format!("k{n}")).await.retry_count, 0);
+    }
+    assert_eq!(world.paid("poison.near"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_receiver_unregistered_behind_our_back_is_registered_anew() {
+    let world = World::new(1).await;
+    world.rail.state.lock().unregistering.insert("alice.near".into(), 2);
+    world.submit("a", "alice.near", 1).await;
+    world.submit("b", "bob.near", 1).await;
+    world.sleep(60_000).await;
+    assert_eq!(world.state("a").await, "COMPLETED");
+    assert_eq!(world.state("b").await, "COMPLETED");
+    assert_eq!(world.rail.state.lock().registrations["alice.near"], 3);
+    assert_eq!((world.paid("alice.near"), world.paid("bob.near")), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_receiver_who_keeps_unregistering_is_given_up_in_the_end() {
+    let world = World::with(1, |settings| settings.transfer_retries = 4).await;
+    world.rail.state.lock().unregistering.insert("alice.near".into(), 1_000);
+    world.submit("a", "alice.near", 1).await;
+    world.sleep(600_000).await;
+    assert_eq!(world.state("a").await, "FAILED");
+    assert_eq!(world.rail.state.lock().registrations["alice.near"], 4);
+    assert_eq!(world.paid("alice.near"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transfer_larger_than_the_balance_waits_aside_until_it_is_topped_up() {
+    let world = World::new(2).await;
+    world.rail.state.lock().balance = 1_000;
+    world.submit("large", "whale.near", 5_000).await;
+    for n in 0..50 {
+        world.submit(&format!("k{n}"), &format!("r{n}.near"), 10).await;
+    }
+    world.sleep(60_000).await;
+    assert_eq!(world.state("large").await, "QUEUED_TRANSFER");
+    assert!(world.find("large").await.aside.is_some());
+    assert!(world.engine.status().await.alerts.iter().any(|alert| alert.kind == "tokens_short"));
+    for n in 0..50 {
+        assert_eq!(world.state(&format!("k{n}")).await, "COMPLETED");
+    }
+    world.rail.state.lock().balance += 10_000;
+    world.sleep(30_000).await;
+    assert_eq!(world.state("large").await, "COMPLETED");
+    assert_eq!(world.paid("whale.near"), 1);
+    assert!(world.engine.status().await.alerts.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_relay_fails_nobody_and_goes_on_when_funded() {
+    let world = World::new(2).await;
+    world.rail.state.lock().native = 0;
+    for n in 0..10 {
+        world.submit(&format!("k{n}"), &format!("r{n}.near"), 10).await;
+    }
+    world.sleep(300_000).await;
+    let status = world.engine.status().await;
+    assert!(status.rails[0].paused.is_some());
+    world.rail.state.lock().native = 100;
+    world.sleep(60_000).await;
+    for n in 0..10 {
+        assert_eq!(world.state(&format!("k{n}")).await, "COMPLETED");
+        assert_eq!(world.paid(&format!("r{n}.near")), 1);
+    }
+    assert!(world.engine.status().await.rails[0].paused.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_of_hours_is_charged_to_nobody() {
+    let world = World::new(2).await;
+    *world.rail.down.lock() = true;
+    *world.rail.net.lock() = Net::LoseRequest;
+    for n in 0..10 {
+        world.submit(&format!("k{n}"), &format!("r{n}.near"), 10).await;
+    }
+    world.sleep(3 * 3_600_000).await;
+    *world.rail.down.lock() = false;
+    *world.rail.net.lock() = Net::Good;
+    world.sleep(120_000).await;
+    for n in 0..10 {
+        assert_eq!(world.state(&format!("k{n}")).await, "COMPLETED");
+        assert_eq!(world.find(&format!("k{n}")).await.retry_count, 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_fit_the_pools_is_found_by_the_sweeper() {
+    let world = World::with(2, |settings| settings.pool_capacity = 600).await;
+    for n in 0..2_000 {
+        world.submit(&format!("k{n}"), &format!("r{}.near", n % 40), 1).await;
+    }
+    world.sleep(120_000).await;
+    let paid = world.rail.state.lock().paid.len();
+    assert_eq!(paid, 2_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_key_gives_the_same_transfer_for_ever() {
+    let world = World::new(1).await;
+    let first = world.submit("k", "alice.near", 10).await;
+    world.sleep(10_000).await;
+    let again = world.submit("k", "alice.near", 10).await;
+    assert_eq!(first.id, again.id);
+    world.sleep(10_000).await;
+    assert_eq!(world.paid("alice.near"), 1);
+}

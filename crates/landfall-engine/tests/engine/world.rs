@@ -1,0 +1,103 @@
+//! One engine, one memory store, one fake ledger, on paused time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use landfall_core::near::{Payout, Terms};
+use landfall_core::store::{Accepted, Store};
+use landfall_core::{Clock, Payload, RailName, Transfer};
+use landfall_engine::{Engine, Parts, Settings, Submission};
+use landfall_lanes::{HighWater, TimerClock};
+use landfall_queue_ring::RingQueue;
+use landfall_store_memory::MemoryStore;
+
+use crate::ledger::FakeRail;
+
+pub struct World {
+    pub clock: Arc<dyn Clock>,
+    pub store: Arc<MemoryStore>,
+    pub rail: Arc<FakeRail>,
+    pub high_water: Arc<HighWater>,
+    pub settings: Settings,
+    pub engine: Arc<Engine>,
+}
+
+impl World {
+    pub async fn new(lanes: usize) -> World {
+        World::with(lanes, |_| {}).await
+    }
+
+    pub async fn with(lanes: usize, change: impl FnOnce(&mut Settings)) -> World {
+        let clock: Arc<dyn Clock> = Arc::new(TimerClock::starting_at(1_700_000_000_000));
+        let store = Arc::new(MemoryStore::new(clock.clone()));
+        let rail = Arc::new(FakeRail::new(lanes));
+        let high_water = Arc::new(HighWater::in_memory());
+        let mut settings = Settings::default();
+        change(&mut settings);
+        let engine = start(&clock, &store, &rail, &high_water, &settings).await;
+        World { clock, store, rail, high_water, settings, engine }
+    }
+
+    /// kill -9 and start again on the same store.
+    pub async fn crash(&mut self) {
+        self.engine.abort().await;
+        self.engine =
+            start(&self.clock, &self.store, &self.rail, &self.high_water, &self.settings).await;
+    }
+
+    pub async fn submit(&self, key: &str, receiver: &str, amount: u128) -> Transfer {
+        let terms = Terms { network: "test".into(), token: "token".into(), sender: "relay".into() };
+        let payout = Payout::new(&terms, receiver, &amount.to_string(), None).unwrap();
+        let submission = Submission {
+            tenant: String::new(),
+            key: key.to_owned(),
+            payload: Payload::Near(payout),
+        };
+        match self.engine.submit(vec![submission]).await.unwrap().pop().unwrap() {
+            Accepted::Created(transfer) | Accepted::Already(transfer) => transfer,
+            Accepted::Conflict(_) => panic!("{key} conflicts"),
+        }
+    }
+
+    pub async fn sleep(&self, ms: u64) {
+        tokio::time::sleep(Duration::from_millis(ms)).await;
+    }
+
+    pub async fn find(&self, key: &str) -> Transfer {
+        self.store.by_key(RailName::Near, "", key).await.unwrap().unwrap()
+    }
+
+    pub async fn state(&self, key: &str) -> &'static str {
+        self.find(key).await.state.name()
+    }
+
+    pub async fn trail(&self, key: &str) -> Vec<&'static str> {
+        let id = self.find(key).await.id;
+        self.store.trail(id).await.unwrap().iter().map(|entry| entry.event.name()).collect()
+    }
+
+    /// How often the receiver was paid.
+    pub fn paid(&self, receiver: &str) -> usize {
+        self.rail.state.lock().paid.iter().filter(|paid| paid.0 == receiver).count()
+    }
+}
+
+async fn start(
+    clock: &Arc<dyn Clock>,
+    store: &Arc<MemoryStore>,
+    rail: &Arc<FakeRail>,
+    high_water: &Arc<HighWater>,
+    settings: &Settings,
+) -> Arc<Engine> {
+    Engine::start(Parts {
+        store: store.clone(),
+        queue: Arc::new(RingQueue::new(100)),
+        rails: vec![rail.clone()],
+        clock: clock.clone(),
+        high_water: high_water.clone(),
+        settings: settings.clone(),
+        seed: 7,
+    })
+    .await
+    .unwrap()
+}
