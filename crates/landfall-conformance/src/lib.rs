@@ -1,1 +1,18 @@
-//! landfall-conformance
+//! What every backend of a seam must do, as checks that each of them runs.
+//!
+//! [`exercise_store`] and [`exercise_queue`] run one named check after another, each against a
+//! fresh backend, and name all that failed.
+//! **Rule:** no backend's words here; a check that only one backend can pass is that backend's own.
+//! Not here: how a backend is started (each one's `tests/`).
+
+mod check;
+mod clock;
+mod queue;
+mod store;
+mod world;
+
+pub use check::{Check, run_checks};
+pub use clock::{ManualClock, Time};
+pub use queue::exercise_queue;
+pub use store::exercise_store;
+pub use world::World;

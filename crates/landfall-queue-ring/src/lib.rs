@@ -1,7 +1,7 @@
-//! The default queue: in process, bounded, first come first served.
+//! The queue in the process: one bounded ring of hints per stage.
 //!
-//! Full means that the sweeper will find it. Nothing survives the process, and nothing needs to:
-//! the store is the truth.
+//! Full means that the sweeper will find it: a push never waits and drops what has no room.
+//! Not here: durability, other processes, delays. The store knows what is due.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use landfall_core::queue::{Delivery, Hint, Queue, QueueError};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// Hints a stage holds by default: seconds of work at full speed, about a megabyte.
+/// Hints kept per stage: seconds of work for any rail, a quarter of a megabyte.
 pub const DEFAULT_CAPACITY: usize = 10_000;
 
-/// A bounded queue per stage.
+/// A ring per stage, made when the stage is first named.
 pub struct RingQueue {
     capacity: usize,
-    stages: Mutex<BTreeMap<Stage, Arc<Ring>>>,
+    rings: Mutex<BTreeMap<Stage, Arc<Ring>>>,
 }
 
 #[derive(Default)]
@@ -28,52 +28,69 @@ struct Ring {
 }
 
 impl RingQueue {
-    /// A queue that holds at most `capacity` hints per stage.
+    /// A queue with room for `capacity` hints of each stage.
     pub fn new(capacity: usize) -> RingQueue {
-        RingQueue { capacity, stages: Mutex::default() }
+        RingQueue { capacity, rings: Mutex::default() }
     }
 
     fn ring(&self, stage: Stage) -> Arc<Ring> {
-        self.stages.lock().entry(stage).or_default().clone()
+        self.rings.lock().entry(stage).or_default().clone()
+    }
+}
+
+impl Default for RingQueue {
+    fn default() -> RingQueue {
+        RingQueue::new(DEFAULT_CAPACITY)
+    }
+}
+
+impl Ring {
+    /// False if there is no room.
+    fn push(&self, hint: Hint, capacity: usize) -> bool {
+        let mut hints = self.hints.lock();
+        if hints.len() >= capacity {
+            return false;
+        }
+        hints.push_back(hint);
+        drop(hints);
+        self.arrived.notify_one();
+        true
+    }
+
+    fn take(&self, max: usize) -> Vec<Hint> {
+        let mut hints = self.hints.lock();
+        let taken = hints.len().min(max);
+        let batch: Vec<Hint> = hints.drain(..taken).collect();
+        let more = !hints.is_empty();
+        drop(hints);
+        // Several pushes may have left one permit: whoever leaves hints behind wakes the next.
+        if more {
+            self.arrived.notify_one();
+        }
+        batch
     }
 }
 
 #[async_trait]
 impl Queue for RingQueue {
     async fn push(&self, hints: &[Hint]) -> Result<usize, QueueError> {
-        let mut dropped = 0;
-        for hint in hints {
-            let ring = self.ring(hint.stage);
-            let mut waiting = ring.hints.lock();
-            match waiting.len() < self.capacity {
-                true => waiting.push_back(*hint),
-                false => dropped += 1,
-            }
-            drop(waiting);
-            ring.arrived.notify_one();
-        }
-        Ok(dropped)
+        let pushed = |hint: &&Hint| self.ring(hint.stage).push(**hint, self.capacity);
+        Ok(hints.len() - hints.iter().filter(pushed).count())
     }
 
     async fn pull(&self, stage: Stage, max: usize) -> Result<Vec<Delivery>, QueueError> {
         let ring = self.ring(stage);
         loop {
-            let taken: Vec<Hint> = {
-                let mut waiting = ring.hints.lock();
-                let count = waiting.len().min(max);
-                waiting.drain(..count).collect()
-            };
-            if !taken.is_empty() {
-                // Another puller may have been woken by the same push and left with nothing.
-                ring.arrived.notify_one();
+            let batch = ring.take(max);
+            if !batch.is_empty() || max == 0 {
                 let deliver = |hint| Delivery { hint, receipt: String::new() };
-                return Ok(taken.into_iter().map(deliver).collect());
+                return Ok(batch.into_iter().map(deliver).collect());
             }
             ring.arrived.notified().await;
         }
     }
 
-    async fn ack(&self, _: &[Delivery]) -> Result<(), QueueError> {
+    async fn ack(&self, _deliveries: &[Delivery]) -> Result<(), QueueError> {
         Ok(())
     }
 

@@ -1,0 +1,210 @@
+//! A small world around one store: the shortest way to say what a check needs.
+
+use std::sync::Arc;
+
+use landfall_core::attempt::{Attempt, Fate, Landing, Outcome, Purpose, Signed};
+use landfall_core::claim::ClaimKey;
+use landfall_core::near::{self, Payout};
+use landfall_core::store::{
+    Accepted, Applied, Leased, OpenAttempt, Opened, Settled, Settlement, Store,
+};
+use landfall_core::{
+    Certificate, CertificateKind, Epoch, Event, LaneId, Move, NewTransfer, Nonce, Payload,
+    RailName, State, Transfer, TransferId,
+};
+
+use crate::clock::Time;
+
+pub const RAIL: RailName = RailName::Near;
+pub const TENANT: &str = "acme";
+/// Long enough that no lease runs out by itself while a check runs, even on a real clock.
+pub const LEASE_MS: u64 = 60_000;
+/// The ledger's nonce at which the checks' lanes start.
+pub const LEDGER_NONCE: Nonce = Nonce(41);
+/// Further than any due time in the checks, unless they mean it to be beyond.
+pub const HORIZON_MS: u64 = 3_600_000;
+
+/// One store and its clock.
+#[derive(Clone)]
+pub struct World {
+    pub store: Arc<dyn Store>,
+    pub time: Arc<dyn Time>,
+}
+
+/// A lane held under an epoch.
+#[derive(Clone)]
+pub struct Held {
+    pub lane: LaneId,
+    pub epoch: Epoch,
+}
+
+pub fn state(state: near::State) -> State {
+    State::Near(state)
+}
+
+pub fn claim_key(key: &str) -> ClaimKey {
+    ClaimKey { space: "registered:testnet:token".into(), key: key.into() }
+}
+
+pub fn sunk() -> Fate {
+    Fate::Sunk(Certificate {
+        kind: CertificateKind::NoncePassed,
+        summary: "a later nonce was used".into(),
+        evidence: serde_json::json!({"height": 7}),
+    })
+}
+
+pub fn landed(members: usize) -> Fate {
+    let outcomes = vec![Outcome::Done; members];
+    Fate::Landed(Landing { block_height: 9, block_hash: "block".into(), outcomes })
+}
+
+/// A member's move into an attempt.
+pub fn boarding(transfer: &Transfer, now_ms: u64) -> Move {
+    Move::of(transfer, now_ms)
+        .fire(Event::AttemptStored)
+        .and_then(|step| step.fire(Event::Enqueued))
+        .expect("a transfer in the transfer queue can be carried")
+        .due(None)
+}
+
+/// A member's move out of an attempt, by what happened to it.
+pub fn leaving(transfer: &Transfer, attempt: &Attempt, event: Event, now_ms: u64) -> Move {
+    let step = Move::of_member(transfer, attempt.id, now_ms);
+    let step = step.fire(event).expect("legal for a carried transfer");
+    let due_ms = (!step.state.is_final()).then_some(now_ms);
+    step.due(due_ms)
+}
+
+impl World {
+    pub fn now_ms(&self) -> u64 {
+        self.time.now_ms()
+    }
+
+    fn begin(&self, key: &str, receiver: &str, events: &[Event]) -> NewTransfer {
+        let payout = Payout {
+            network: "testnet".into(),
+            token: "token.near".into(),
+            sender: "relay.near".into(),
+            receiver_id: receiver.into(),
+            amount: 340_282_366_920_938_463_463_374_607_431_768_211_455,
+            memo: Some("thanks, \u{1f6a2}".into()),
+        };
+        let first = state(near::State::Received);
+        let scope = (TENANT.to_owned(), key.to_owned());
+        let print = payout.fingerprint();
+        let now_ms = self.now_ms();
+        let new = NewTransfer::begin(scope, print, Payload::Near(payout), first, events, now_ms);
+        NewTransfer { due_ms: Some(now_ms), ..new.expect("a legal beginning") }
+    }
+
+    /// A transfer in the registration queue, due now.
+    pub fn fresh(&self, key: &str) -> NewTransfer {
+        self.begin(key, "alice.near", &[Event::Enqueued])
+    }
+
+    /// A transfer in the registration queue for another receiver: other parameters.
+    pub fn fresh_to(&self, key: &str, receiver: &str) -> NewTransfer {
+        self.begin(key, receiver, &[Event::Enqueued])
+    }
+
+    /// A transfer in the transfer queue, due now.
+    pub fn ready(&self, key: &str) -> NewTransfer {
+        self.begin(key, "alice.near", &[Event::Enqueued, Event::Prepared, Event::Enqueued])
+    }
+
+    pub async fn accept(&self, new: NewTransfer) -> Transfer {
+        match self.store.accept(vec![new]).await.expect("accept").remove(0) {
+            Accepted::Created(transfer) => transfer,
+            other => panic!("not created: {other:?}"),
+        }
+    }
+
+    pub async fn accept_ready(&self, keys: &[&str]) -> Vec<Transfer> {
+        let batch = keys.iter().map(|key| self.ready(key)).collect();
+        let answers = self.store.accept(batch).await.expect("accept");
+        answers
+            .into_iter()
+            .map(|answer| match answer {
+                Accepted::Created(transfer) => transfer,
+                other => panic!("not created: {other:?}"),
+            })
+            .collect()
+    }
+
+    pub async fn get(&self, id: TransferId) -> Transfer {
+        self.store.transfers(&[id]).await.expect("read").remove(0)
+    }
+
+    pub async fn apply(&self, step: Move) -> Applied {
+        self.store.apply(vec![step]).await.expect("apply").moves[0]
+    }
+
+    /// The names in the audit trail, oldest first.
+    pub async fn trail(&self, id: TransferId) -> Vec<&'static str> {
+        let entries = self.store.trail(id).await.expect("trail");
+        entries.into_iter().map(|entry| entry.event.name()).collect()
+    }
+
+    pub async fn lease(&self, lane: &LaneId, holder: &str) -> Held {
+        match self.store.lease(lane, RAIL, holder, LEASE_MS).await.expect("lease") {
+            Leased::Yours(leased) => Held { lane: lane.clone(), epoch: leased.epoch },
+            busy => panic!("not leased: {busy:?}"),
+        }
+    }
+
+    /// A lane held by `one` and started at the ledger's nonce.
+    pub async fn started(&self, name: &str) -> Held {
+        let held = self.lease(&LaneId::new(name), "one").await;
+        let started = self.store.start_lane(&held.lane, held.epoch, LEDGER_NONCE).await;
+        assert_eq!(started, Ok(true));
+        held
+    }
+
+    /// An attempt of these members at the lane's `offset`-th nonce, not yet stored.
+    pub fn opening(&self, held: &Held, offset: u64, members: &[Transfer]) -> OpenAttempt {
+        let now_ms = self.now_ms();
+        OpenAttempt {
+            rail: RAIL,
+            lane: held.lane.clone(),
+            epoch: held.epoch,
+            nonce: Nonce(LEDGER_NONCE.0 + 1 + offset),
+            purpose: if members.is_empty() { Purpose::Fence } else { Purpose::Pay },
+            signed: Signed {
+                bytes: vec![0, 1, 255, offset as u8],
+                hash: format!("hash-{offset}"),
+                base_block: "base".into(),
+                base_height: 100,
+                expires_height: 200,
+            },
+            moves: members.iter().map(|member| boarding(member, now_ms)).collect(),
+            now_ms,
+        }
+    }
+
+    pub async fn open(&self, held: &Held, offset: u64, members: &[Transfer]) -> Attempt {
+        match self.store.open_attempt(self.opening(held, offset, members)).await.expect("open") {
+            Opened::Stored(attempt) => *attempt,
+            other => panic!("not stored: {other:?}"),
+        }
+    }
+
+    /// The settlement of an attempt by which the same happens to every member.
+    pub async fn settlement(&self, held: &Held, attempt: &Attempt, event: Event) -> Settlement {
+        let members = self.store.transfers(&attempt.members).await.expect("read");
+        let now_ms = self.now_ms();
+        let fate = if event == Event::Landed { landed(members.len()) } else { sunk() };
+        Settlement {
+            attempt: attempt.id,
+            lane: held.lane.clone(),
+            epoch: held.epoch,
+            fate,
+            moves: members.iter().map(|member| leaving(member, attempt, event, now_ms)).collect(),
+            now_ms,
+        }
+    }
+
+    pub async fn settle(&self, settlement: Settlement) -> Settled {
+        self.store.settle(settlement).await.expect("settle")
+    }
+}
