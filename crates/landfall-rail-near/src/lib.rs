@@ -15,6 +15,7 @@
 //! Not here: transfers, the store, retries, nonces' order (`landfall-lanes`), sockets (`landfall-rpc`).
 
 mod answer;
+mod audit;
 #[cfg(test)]
 mod captures;
 mod encode;
@@ -27,6 +28,7 @@ mod settings;
 mod sort;
 mod witness;
 
+pub use audit::{Auditor, Found, Seen, Walk};
 pub use encode::{Limits, TGAS};
 pub use keys::{BadKey, Key, lane_id, parse_lane_id};
 pub use rail::{BadSettings, NearRail};

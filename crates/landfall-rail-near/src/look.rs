@@ -126,10 +126,8 @@ impl Looker {
         first: usize,
         failure: &Failure,
     ) -> Result<bool, RailError> {
+        nodes.introduce_all().await;
         let others = nodes.introduced().into_iter().filter(|endpoint| *endpoint != first);
-        if nodes.endpoints.quorum() <= 1 {
-            return Ok(true);
-        }
         let asked = others.map(|endpoint| nodes.tx_on(endpoint, &attempt.hash, &stored.signer));
         let mut agreeing = 1;
         for sight in join_all(asked).await {
@@ -237,6 +235,7 @@ impl Looker {
     ) -> Result<Look, RailError> {
         let adrift = |why: String| Ok(Look::Adrift { why, sighting: None });
         let passing = witness::passing(later);
+        nodes.introduce_all().await;
         let asked = nodes
             .introduced()
             .into_iter()

@@ -122,6 +122,11 @@ impl Nodes {
         }
     }
 
+    /// Asks all that have not answered yet, now: whoever may object must be heard.
+    pub async fn introduce_all(&self) {
+        self.introduce_until(self.endpoints.count()).await;
+    }
+
     fn introduction_due(&self) -> bool {
         let now_ms = self.clock.now_ms();
         let mut next_ms = self.next_introduction_ms.lock();

@@ -505,3 +505,8 @@ fn health(one: EndpointSnapshot) -> EndpointHealth {
         },
     }
 }
+
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod world;
