@@ -6,6 +6,7 @@
 //!  witness  what testimony proves (pure)         answer   what a node says, as small views
 //!  node     the questions, over the endpoints    sort     THE TABLE: refused, sent, unsure
 //!  settings with their reasons                   outcome  whose fault a reverted batch is
+//!  knowledge  what is known of the ledger for a while
 //! ```
 //!
 //! **Invariant:** nothing is called sunk, unpaid or foreign but by a quorum of nodes that keep the
@@ -20,6 +21,7 @@ mod audit;
 mod captures;
 mod encode;
 mod keys;
+mod knowledge;
 mod look;
 mod node;
 mod outcome;
