@@ -1,0 +1,318 @@
+//! Reading bodies: their size, their encoding, and the fields of a payout in them.
+//!
+//! **Rule:** no more is read than the limit, and nothing is nested deeper than one object: a value
+//! of another type is refused without looking inside it.
+//! **Rule:** every field is known, given once, and a string: a JSON number would lose digits.
+//! Not here: what the fields' text may be (`landfall_core::near`).
+
+use std::borrow::Cow;
+use std::fmt;
+
+use axum::body::{Body, to_bytes};
+use axum::http::HeaderMap;
+use axum::http::header::CONTENT_LENGTH;
+use bytes::Bytes;
+use http_body_util::LengthLimitError;
+use serde::Deserializer;
+use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::error::ApiError;
+
+/// The whole body, if it is within the limit.
+pub async fn read(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, ApiError> {
+    let too_large =
+        || ApiError::TooLarge(format!("body: is too large; at most {limit} bytes are taken"));
+    let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+    if announced.and_then(|text| text.parse().ok()).is_some_and(|bytes: u64| bytes > limit as u64) {
+        return Err(too_large());
+    }
+    to_bytes(body, limit).await.map_err(|error| {
+        let cause = std::error::Error::source(&error);
+        match cause.is_some_and(|cause| cause.is::<LengthLimitError>()) {
+            true => too_large(),
+            false => ApiError::bad("body", "ended before all of it arrived"),
+        }
+    })
+}
+
+/// The text of a body.
+pub fn text(bytes: &[u8]) -> Result<&str, ApiError> {
+    if bytes.starts_with(b"\xef\xbb\xbf") {
+        return Err(ApiError::bad("body", "starts with a byte order mark; send UTF-8 without one"));
+    }
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        ApiError::bad("body", format!("is not UTF-8 from byte {} on", error.valid_up_to()))
+    })?;
+    match text.trim_ascii().is_empty() {
+        true => Err(ApiError::bad("body", "is empty; send JSON")),
+        false => Ok(text),
+    }
+}
+
+/// The fields of one payout, as sent.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Fields<'a> {
+    pub idempotency_key: Option<Cow<'a, str>>,
+    pub receiver_id: Option<Cow<'a, str>>,
+    pub amount: Option<Cow<'a, str>>,
+    pub memo: Option<Cow<'a, str>>,
+}
+
+/// Where a payout's idempotency key is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyIn {
+    Header,
+    Object,
+}
+
+impl<'a> Fields<'a> {
+    /// Reads the one object that `text` is.
+    pub fn parse(text: &'a str, key_in: KeyIn) -> Result<Fields<'a>, ApiError> {
+        let mut json = serde_json::Deserializer::from_str(text);
+        let fields = json.deserialize_any(Object { key_in }).map_err(|error| complaint(&error))?;
+        json.end().map_err(|error| complaint(&error))?;
+        Ok(fields)
+    }
+
+    pub fn receiver_id(&self) -> Result<&str, ApiError> {
+        required("receiver_id", &self.receiver_id, "give the account to be paid, as a string")
+    }
+
+    pub fn amount(&self) -> Result<&str, ApiError> {
+        required("amount", &self.amount, "give a whole number in the smallest unit, as a string")
+    }
+}
+
+pub fn required<'a>(
+    name: &str,
+    field: &'a Option<Cow<'_, str>>,
+    remedy: &str,
+) -> Result<&'a str, ApiError> {
+    field.as_deref().ok_or_else(|| ApiError::bad(name, format!("is missing; {remedy}")))
+}
+
+/// The items of the array that `text` is, unread, at most `max`.
+pub fn items(text: &str, max: usize) -> Result<Vec<&RawValue>, ApiError> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    let list = json.deserialize_any(Array { max }).map_err(|error| complaint(&error))?;
+    json.end().map_err(|error| complaint(&error))?;
+    if list.len() > max {
+        return Err(too_many(max));
+    }
+    Ok(list)
+}
+
+pub fn too_many(max: usize) -> ApiError {
+    ApiError::TooLarge(format!(
+        "body: holds more than {max} transfers; send them in several requests"
+    ))
+}
+
+/// What is wrong with a body, in our words where we said it, else in the parser's, with the place.
+fn complaint(error: &serde_json::Error) -> ApiError {
+    let (line, column) = (error.line(), error.column());
+    let said = error.to_string();
+    let cause = said.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&said);
+    match error.classify() {
+        serde_json::error::Category::Data => ApiError::Bad(cause.to_owned()),
+        serde_json::error::Category::Eof => ApiError::bad(
+            "body",
+            format!("is cut off: the JSON ends at line {line} column {column}"),
+        ),
+        _ => ApiError::bad("body", format!("is not JSON: {cause} at line {line} column {column}")),
+    }
+}
+
+/// Answers every type of JSON value with a complaint, but those its user overrides.
+macro_rules! refuse {
+    ($value:ty: $($method:ident($($of:ty)?) $what:literal),* $(,)?) => {
+        $(fn $method<E: serde::de::Error>(self $(, _: $of)?) -> Result<$value, E> {
+            Err(E::custom(self.not($what)))
+        })*
+    };
+}
+
+struct Object {
+    key_in: KeyIn,
+}
+
+impl Object {
+    fn not(&self, what: &str) -> String {
+        let key = match self.key_in {
+            KeyIn::Header => "",
+            KeyIn::Object => "\"idempotency_key\": \"payout-1\", ",
+        };
+        format!(
+            "body: must be an object such as {{{key}\"receiver_id\": \"alice.near\", \
+             \"amount\": \"1\"}}, not {what}"
+        )
+    }
+
+    fn slot<'s, 'a>(
+        &self,
+        fields: &'s mut Fields<'a>,
+        name: &str,
+    ) -> Result<(&'static str, &'s mut Option<Cow<'a, str>>), String> {
+        match name {
+            "receiver_id" => Ok(("receiver_id", &mut fields.receiver_id)),
+            "amount" => Ok(("amount", &mut fields.amount)),
+            "memo" => Ok(("memo", &mut fields.memo)),
+            "idempotency_key" if self.key_in == KeyIn::Object => {
+                Ok(("idempotency_key", &mut fields.idempotency_key))
+            }
+            "idempotency_key" => {
+                Err("idempotency_key: belongs in the X-Idempotency-Key header here".to_owned())
+            }
+            _ => Err(format!("{}: is not a field; {}", shown(name), self.known())),
+        }
+    }
+
+    fn known(&self) -> &'static str {
+        match self.key_in {
+            KeyIn::Header => "the fields are receiver_id, amount and memo",
+            KeyIn::Object => "the fields are idempotency_key, receiver_id, amount and memo",
+        }
+    }
+}
+
+/// A name of the sender's making, short and plain enough to be repeated in a message.
+fn shown(name: &str) -> String {
+    /// Enough to recognise a field by.
+    const MAX_CHARS: usize = 40;
+    let mut quoted = format!("{:?}", name.chars().take(MAX_CHARS).collect::<String>());
+    if name.chars().nth(MAX_CHARS).is_some() {
+        quoted.push('…');
+    }
+    quoted
+}
+
+impl<'de> Visitor<'de> for Object {
+    type Value = Fields<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
+        let mut fields = Fields::default();
+        // A null memo is an absent one, but still must not be given twice.
+        let mut memo_seen = false;
+        while let Some(name) = map.next_key_seed(Text { name: "body" })? {
+            let name = name.unwrap_or_default();
+            let (name, slot) = self.slot(&mut fields, &name).map_err(A::Error::custom)?;
+            if slot.is_some() || (name == "memo" && memo_seen) {
+                return Err(A::Error::custom(format!("{name}: is given twice")));
+            }
+            memo_seen |= name == "memo";
+            *slot = map.next_value_seed(Text { name })?;
+        }
+        Ok(fields)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, _: A) -> Result<Fields<'de>, A::Error> {
+        Err(A::Error::custom(self.not("an array")))
+    }
+
+    refuse!(Fields<'de>:
+        visit_unit() "null", visit_bool(bool) "a boolean", visit_str(&str) "a string",
+        visit_i64(i64) "a number", visit_u64(u64) "a number", visit_f64(f64) "a number");
+}
+
+/// A string, borrowed where it can be. None is a null, which only a memo may be.
+struct Text {
+    name: &'static str,
+}
+
+impl Text {
+    fn not(&self, what: &str) -> String {
+        let name = self.name;
+        match (name, what) {
+            ("amount", "a number") => "amount: must be a string such as \"1000\", not a number: \
+                 JSON numbers lose digits"
+                .to_owned(),
+            _ => format!("{name}: must be a string, not {what}"),
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Text {
+    type Value = Option<Cow<'de, str>>;
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Self::Value, D::Error> {
+        json.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Text {
+    type Value = Option<Cow<'de, str>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Some(Cow::Borrowed(text)))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Some(Cow::Owned(text.to_owned())))
+    }
+
+    fn visit_unit<E: serde::de::Error>(self) -> Result<Self::Value, E> {
+        match self.name {
+            "memo" => Ok(None),
+            _ => Err(E::custom(self.not("null"))),
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, _: A) -> Result<Self::Value, A::Error> {
+        Err(A::Error::custom(self.not("an object")))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, _: A) -> Result<Self::Value, A::Error> {
+        Err(A::Error::custom(self.not("an array")))
+    }
+
+    refuse!(Option<Cow<'de, str>>: visit_bool(bool) "a boolean",
+        visit_i64(i64) "a number", visit_u64(u64) "a number", visit_f64(f64) "a number");
+}
+
+struct Array {
+    max: usize,
+}
+
+impl Array {
+    fn not(&self, what: &str) -> String {
+        format!("body: must be an array of transfers, not {what}")
+    }
+}
+
+impl<'de> Visitor<'de> for Array {
+    type Value = Vec<&'de RawValue>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array")
+    }
+
+    /// Keeps one more than the most, to tell, and reads past the rest.
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+        let mut list = Vec::new();
+        while list.len() <= self.max {
+            match items.next_element()? {
+                Some(item) => list.push(item),
+                None => return Ok(list),
+            }
+        }
+        while items.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(list)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, _: A) -> Result<Self::Value, A::Error> {
+        Err(A::Error::custom(self.not("an object")))
+    }
+
+    refuse!(Vec<&'de RawValue>:
+        visit_unit() "null", visit_bool(bool) "a boolean", visit_str(&str) "a string",
+        visit_i64(i64) "a number", visit_u64(u64) "a number", visit_f64(f64) "a number");
+}

@@ -1,0 +1,130 @@
+//! What the API is told when it starts.
+//!
+//! **Rule:** an API key is held as its SHA-256 digest from here on; neither is ever shown, not even
+//! by `Debug`.
+//! Not here: files and environment variables (the binary reads them).
+
+use std::fmt;
+use std::sync::Arc;
+
+use landfall_core::Clock;
+use landfall_core::near::Terms;
+use sha2::{Digest, Sha256};
+
+/// Everything about the API that can be set.
+#[derive(Clone)]
+pub struct ApiConfig {
+    /// What every NEAR payout has in common; none where that rail is switched off.
+    pub near: Option<Terms>,
+    pub auth: Auth,
+    /// Largest body of one transfer. 64 KiB is two hundred times what one needs.
+    pub body_limit_bytes: usize,
+    /// Largest body of many transfers: 1,000 of about 4 KiB each.
+    pub many_limit_bytes: usize,
+    /// Transfers in one request: one commit's worth, so that no request holds up the others.
+    pub many_max: usize,
+    /// Requests per second and API key, each transfer of many counting as one; none is no limit.
+    pub rate_limit_per_s: Option<u32>,
+    /// How long an attempt is open before `GET /transfers?adrift=true` shows its members. The
+    /// default is when a fence is sent, far beyond what a healthy ledger takes.
+    pub adrift_after_ms: u64,
+    /// Shown in `/health` and `/openapi.json`.
+    pub version: String,
+    pub clock: Arc<dyn Clock>,
+}
+
+impl ApiConfig {
+    /// The defaults: no rail, no API keys, no rate limit.
+    pub fn new(version: impl Into<String>, clock: Arc<dyn Clock>) -> ApiConfig {
+        ApiConfig {
+            near: None,
+            auth: Auth::Off,
+            body_limit_bytes: 64 * 1024,
+            many_limit_bytes: 4 * 1024 * 1024,
+            many_max: 1_000,
+            rate_limit_per_s: None,
+            adrift_after_ms: 60_000,
+            version: version.into(),
+            clock,
+        }
+    }
+}
+
+/// Who is let in.
+#[derive(Debug, Clone)]
+pub enum Auth {
+    /// Everybody, as one nameless tenant. For loopback, and for those who said so by name.
+    Off,
+    Keys(Vec<ApiKey>),
+}
+
+/// What an API key may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    Submit,
+    Read,
+}
+
+impl Scope {
+    pub const ALL: [Scope; 2] = [Scope::Submit, Scope::Read];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Scope::Submit => "submit",
+            Scope::Read => "read",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Scope> {
+        Scope::ALL.into_iter().find(|scope| scope.name() == name)
+    }
+}
+
+/// One API key: its digest, whose it is and what it may do.
+#[derive(Clone)]
+pub struct ApiKey {
+    pub(crate) digest: [u8; 32],
+    /// Scope of the idempotency keys sent with it.
+    pub tenant: String,
+    pub scopes: Vec<Scope>,
+}
+
+/// A digest that is none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not the SHA-256 of an API key: give 64 hexadecimal digits")]
+pub struct BadApiKey;
+
+impl ApiKey {
+    /// Of the key itself, which is forgotten at once.
+    pub fn from_secret(secret: &str, tenant: &str, scopes: &[Scope]) -> ApiKey {
+        let digest = Sha256::digest(secret.as_bytes()).into();
+        ApiKey { digest, tenant: tenant.to_owned(), scopes: scopes.to_vec() }
+    }
+
+    /// Of the key's SHA-256 in hexadecimal, as configurations keep it.
+    pub fn from_sha256_hex(hex: &str, tenant: &str, scopes: &[Scope]) -> Result<ApiKey, BadApiKey> {
+        let digits = hex.as_bytes();
+        let mut digest = [0; 32];
+        if digits.len() != 2 * digest.len() {
+            return Err(BadApiKey);
+        }
+        for (byte, pair) in digest.iter_mut().zip(digits.chunks_exact(2)) {
+            *byte = nibble(pair[0])? << 4 | nibble(pair[1])?;
+        }
+        Ok(ApiKey { digest, tenant: tenant.to_owned(), scopes: scopes.to_vec() })
+    }
+}
+
+fn nibble(digit: u8) -> Result<u8, BadApiKey> {
+    let value = char::from(digit).to_digit(16).ok_or(BadApiKey)?;
+    Ok(value as u8)
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ApiKey")
+            .field("tenant", &self.tenant)
+            .field("scopes", &self.scopes)
+            .finish_non_exhaustive()
+    }
+}

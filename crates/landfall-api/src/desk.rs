@@ -1,0 +1,77 @@
+//! The seam to the engine: what the routes ask of it, and nothing more.
+//!
+//! [`Engine`] is the one implementation outside tests; this file is the only one that names it.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use landfall_core::store::{Accepted, ListFilter, StoreError};
+use landfall_core::{RailName, Stage, TrailEntry, Transfer, TransferId};
+use landfall_engine::{Engine, Status, Submission, SubmitError};
+
+/// Takes submissions and answers questions. What each method means is said at [`Engine`].
+#[async_trait]
+pub trait Desk: Send + Sync + 'static {
+    async fn submit(&self, batch: Vec<Submission>) -> Result<Vec<Accepted>, SubmitError>;
+    async fn find(
+        &self,
+        rail: RailName,
+        tenant: &str,
+        key: &str,
+    ) -> Result<Option<Transfer>, StoreError>;
+    async fn trail(&self, id: TransferId) -> Result<Vec<TrailEntry>, StoreError>;
+    async fn wait_final(
+        &self,
+        transfer: Transfer,
+        patience: Duration,
+    ) -> Result<Transfer, StoreError>;
+    async fn list(&self, filter: ListFilter) -> Result<Vec<Transfer>, StoreError>;
+    async fn depth(&self, stage: Stage) -> usize;
+    async fn status(&self) -> Status;
+    /// Prometheus text.
+    async fn render_metrics(&self) -> String;
+}
+
+#[async_trait]
+impl Desk for Engine {
+    async fn submit(&self, batch: Vec<Submission>) -> Result<Vec<Accepted>, SubmitError> {
+        Engine::submit(self, batch).await
+    }
+
+    async fn find(
+        &self,
+        rail: RailName,
+        tenant: &str,
+        key: &str,
+    ) -> Result<Option<Transfer>, StoreError> {
+        Engine::find(self, rail, tenant, key).await
+    }
+
+    async fn trail(&self, id: TransferId) -> Result<Vec<TrailEntry>, StoreError> {
+        Engine::trail(self, id).await
+    }
+
+    async fn wait_final(
+        &self,
+        transfer: Transfer,
+        patience: Duration,
+    ) -> Result<Transfer, StoreError> {
+        Engine::wait_final(self, transfer, patience).await
+    }
+
+    async fn list(&self, filter: ListFilter) -> Result<Vec<Transfer>, StoreError> {
+        Engine::list(self, filter).await
+    }
+
+    async fn depth(&self, stage: Stage) -> usize {
+        Engine::depth(self, stage).await
+    }
+
+    async fn status(&self) -> Status {
+        Engine::status(self).await
+    }
+
+    async fn render_metrics(&self) -> String {
+        Engine::render_metrics(self).await
+    }
+}

@@ -1,0 +1,201 @@
+//! `GET /health`, `/ready` and `/metrics`: how the relay is, open to everybody.
+//!
+//! **Rule:** 200 from `/health` means the process lives and the store answers; everything else
+//! that is wrong is told in the body.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use landfall_core::Stage;
+use landfall_core::rail::EndpointHealth;
+use landfall_engine::Status;
+use landfall_engine::status::{Alert, RailStatus};
+use serde::{Serialize, Serializer, ser::SerializeMap};
+
+use crate::router::App;
+use crate::wire::Time;
+
+const CONNECTED: &str = "connected";
+const UNAVAILABLE: &str = "unavailable";
+
+#[derive(Serialize)]
+struct HealthBody<'a> {
+    status: &'static str,
+    /// The store, whatever it is, under the name clients have always read.
+    redis: &'static str,
+    rpc: &'static str,
+    version: &'a str,
+    ready: bool,
+    store: StoreBody<'a>,
+    queue: QueueBody,
+    rails: Vec<RailBody<'a>>,
+    lanes: LanesBody,
+    adrift: usize,
+    aside: usize,
+    alerts: Vec<AlertBody<'a>>,
+}
+
+#[derive(Serialize)]
+struct StoreBody<'a> {
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+}
+
+/// Hints waiting, by stage.
+struct QueueBody(Vec<(Stage, usize)>);
+
+impl Serialize for QueueBody {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (stage, depth) in &self.0 {
+            map.serialize_entry(stage.0, depth)?;
+        }
+        map.end()
+    }
+}
+
+#[derive(Serialize)]
+struct RailBody<'a> {
+    rail: &'static str,
+    rpc: &'static str,
+    /// Why nothing is being paid, if so.
+    paused: Option<&'a str>,
+    endpoints: Vec<EndpointBody<'a>>,
+    lanes: LanesBody,
+    adrift: usize,
+    aside: usize,
+}
+
+#[derive(Serialize)]
+struct LanesBody {
+    held: usize,
+    halted: usize,
+}
+
+#[derive(Serialize)]
+struct EndpointBody<'a> {
+    endpoint: &'a str,
+    up: bool,
+    detail: &'a str,
+    calls: u64,
+    errors: u64,
+    breaker: &'static str,
+    mean_latency_ms: f64,
+}
+
+#[derive(Serialize)]
+struct AlertBody<'a> {
+    kind: &'a str,
+    message: &'a str,
+    since: Time,
+}
+
+#[derive(Serialize)]
+struct ReadyBody {
+    ready: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'static str>,
+}
+
+pub async fn health(State(app): State<Arc<App>>) -> Response {
+    let status = app.desk.status().await;
+    let mut depths = Vec::with_capacity(Stage::ALL.len());
+    for stage in Stage::ALL {
+        depths.push((stage, app.desk.depth(stage).await));
+    }
+    let code = match status.store_error {
+        None => StatusCode::OK,
+        Some(_) => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    let store = if status.store_error.is_none() { CONNECTED } else { UNAVAILABLE };
+    let body = HealthBody {
+        status: verdict(&status),
+        redis: store,
+        rpc: if status.rails.iter().all(is_reachable) { CONNECTED } else { UNAVAILABLE },
+        version: &app.config.version,
+        ready: is_ready(&status),
+        store: StoreBody { status: store, error: status.store_error.as_deref() },
+        queue: QueueBody(depths),
+        lanes: LanesBody {
+            held: status.rails.iter().map(|rail| rail.lanes_held).sum(),
+            halted: status.rails.iter().map(|rail| rail.lanes_halted).sum(),
+        },
+        adrift: status.rails.iter().map(|rail| rail.adrift).sum(),
+        aside: status.rails.iter().map(|rail| rail.aside).sum(),
+        rails: status.rails.iter().map(rail_body).collect(),
+        alerts: status.alerts.iter().map(alert_body).collect(),
+    };
+    (code, Json(body)).into_response()
+}
+
+pub async fn ready(State(app): State<Arc<App>>) -> Response {
+    let ready = is_ready(&app.desk.status().await);
+    let (code, error) = match ready {
+        true => (StatusCode::OK, None),
+        false => (StatusCode::SERVICE_UNAVAILABLE, Some("not ready; /health says why")),
+    };
+    (code, Json(ReadyBody { ready, error })).into_response()
+}
+
+pub async fn metrics(State(app): State<Arc<App>>) -> Response {
+    let text = app.counters.render_after(app.desk.render_metrics().await);
+    let kind = match text.ends_with("# EOF\n") {
+        true => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        false => "text/plain; version=0.0.4; charset=utf-8",
+    };
+    ([(CONTENT_TYPE, kind)], text).into_response()
+}
+
+fn is_ready(status: &Status) -> bool {
+    status.ready && status.store_error.is_none()
+}
+
+fn is_reachable(rail: &RailStatus) -> bool {
+    rail.endpoints.iter().any(|endpoint| endpoint.up)
+}
+
+fn verdict(status: &Status) -> &'static str {
+    let at_ease = |rail: &RailStatus| {
+        rail.paused.is_none()
+            && rail.lanes_halted == 0
+            && rail.endpoints.iter().all(|endpoint| endpoint.up && !endpoint.breaker_open)
+    };
+    match status {
+        Status { store_error: Some(_), .. } => "unhealthy",
+        status if status.alerts.is_empty() && status.rails.iter().all(at_ease) => "healthy",
+        _ => "degraded",
+    }
+}
+
+fn rail_body(rail: &RailStatus) -> RailBody<'_> {
+    RailBody {
+        rail: rail.rail.as_str(),
+        rpc: if is_reachable(rail) { CONNECTED } else { UNAVAILABLE },
+        paused: rail.paused.as_deref(),
+        endpoints: rail.endpoints.iter().map(endpoint_body).collect(),
+        lanes: LanesBody { held: rail.lanes_held, halted: rail.lanes_halted },
+        adrift: rail.adrift,
+        aside: rail.aside,
+    }
+}
+
+fn endpoint_body(endpoint: &EndpointHealth) -> EndpointBody<'_> {
+    EndpointBody {
+        endpoint: &endpoint.endpoint,
+        up: endpoint.up,
+        detail: &endpoint.detail,
+        calls: endpoint.calls,
+        errors: endpoint.errors,
+        breaker: if endpoint.breaker_open { "open" } else { "closed" },
+        mean_latency_ms: endpoint.mean_latency_ms,
+    }
+}
+
+fn alert_body(alert: &Alert) -> AlertBody<'_> {
+    AlertBody { kind: &alert.kind, message: &alert.message, since: Time(alert.since_ms) }
+}

@@ -1,0 +1,118 @@
+//! `POST /transfers`: many transfers, each with its own idempotency key.
+//!
+//! **Rule:** one result each, in order; a bad one never spoils its siblings.
+//! **Rule:** all good ones are one submission, so one commit.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use landfall_core::Payload;
+use landfall_core::near::Terms;
+use landfall_core::store::Accepted;
+use landfall_engine::Submission;
+
+use crate::body::{self, Fields, KeyIn, required};
+use crate::config::Scope;
+use crate::error::ApiError;
+use crate::headers::{self, BodyType, KEY_RULE, is_key};
+use crate::router::App;
+use crate::submit::{conflict, payload};
+use crate::wire::{ItemBody, ItemResult, NewBody, TransferBody};
+
+/// One of many, read and checked.
+struct Item<'a> {
+    key: Option<Cow<'a, str>>,
+    /// The payload of a good one.
+    checked: Result<Payload, ApiError>,
+}
+
+pub async fn submit_many(
+    State(app): State<Arc<App>>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let (parts, body) = request.into_parts();
+    let caller = app.admit(&parts.headers, Scope::Submit)?;
+    let terms = app.near()?;
+    let kind = headers::body_type(&parts.headers, &[BodyType::Json, BodyType::Lines])?;
+    let bytes = body::read(&parts.headers, body, app.config.many_limit_bytes).await?;
+    let texts = split(body::text(&bytes)?, kind, app.config.many_max)?;
+    app.charge(caller, texts.len().saturating_sub(1));
+
+    let items: Vec<Item<'_>> = texts.into_iter().map(|text| item(terms, text)).collect();
+    let good = items.iter().filter_map(|item| submission(caller.tenant, item)).collect();
+    let answers = submit_if_any(&app, good).await?;
+    Ok(Json(results(&items, &answers)?).into_response())
+}
+
+/// The items' texts.
+fn split(text: &str, kind: BodyType, max: usize) -> Result<Vec<&str>, ApiError> {
+    match kind {
+        BodyType::Json => Ok(body::items(text, max)?.into_iter().map(|raw| raw.get()).collect()),
+        BodyType::Lines => {
+            let lines = text.split('\n').map(str::trim_ascii).filter(|line| !line.is_empty());
+            let lines: Vec<&str> = lines.take(max + 1).collect();
+            if lines.len() > max { Err(body::too_many(max)) } else { Ok(lines) }
+        }
+    }
+}
+
+fn item<'a>(terms: &Terms, text: &'a str) -> Item<'a> {
+    let mut fields = match Fields::parse(text, KeyIn::Object) {
+        Ok(fields) => fields,
+        Err(error) => return Item { key: None, checked: Err(error) },
+    };
+    let checked = check_key(&fields).and_then(|()| payload(terms, &fields));
+    Item { key: fields.idempotency_key.take(), checked }
+}
+
+fn check_key(fields: &Fields<'_>) -> Result<(), ApiError> {
+    let remedy = "give a key of your own making, the same for every repeat of this transfer";
+    match is_key(required("idempotency_key", &fields.idempotency_key, remedy)?) {
+        true => Ok(()),
+        false => Err(ApiError::bad("idempotency_key", KEY_RULE)),
+    }
+}
+
+fn submission(tenant: &str, item: &Item<'_>) -> Option<Submission> {
+    let payload = item.checked.as_ref().ok()?.clone();
+    let key = item.key.as_deref()?.to_owned();
+    Some(Submission { tenant: tenant.to_owned(), key, payload })
+}
+
+async fn submit_if_any(app: &App, good: Vec<Submission>) -> Result<Vec<Accepted>, ApiError> {
+    if good.is_empty() {
+        return Ok(Vec::new());
+    }
+    Ok(app.desk.submit(good).await?)
+}
+
+/// Puts the engine's answers back among the items that were not submitted.
+fn results<'a>(
+    items: &'a [Item<'_>],
+    answers: &'a [Accepted],
+) -> Result<Vec<ItemBody<'a>>, ApiError> {
+    let mut answers = answers.iter();
+    let mut results = Vec::with_capacity(items.len());
+    for item in items {
+        let (status, result) = match &item.checked {
+            Ok(payload) => answered(answers.next().ok_or(ApiError::Internal)?, payload),
+            Err(error) => (error.status().as_u16(), ItemResult::Error(error.message())),
+        };
+        results.push(ItemBody { idempotency_key: item.key.as_deref(), status, result });
+    }
+    Ok(results)
+}
+
+fn answered<'a>(answer: &'a Accepted, asked: &Payload) -> (u16, ItemResult<'a>) {
+    match answer {
+        Accepted::Created(transfer) => (201, ItemResult::Created(NewBody::of(transfer))),
+        Accepted::Already(transfer) => (200, ItemResult::Already(TransferBody::of(transfer))),
+        Accepted::Conflict(stored) => {
+            let error = conflict(stored, asked);
+            (error.status().as_u16(), ItemResult::Error(error.message()))
+        }
+    }
+}

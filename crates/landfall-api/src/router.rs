@@ -1,0 +1,117 @@
+//! The routes, and what every handler shares.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::HeaderMap;
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use bytes::Bytes;
+use landfall_core::RailName;
+use landfall_core::near::Terms;
+use landfall_engine::SubmitError;
+use tower_http::catch_panic::CatchPanicLayer;
+
+use crate::auth::{self, Caller};
+use crate::config::{ApiConfig, Auth, Scope};
+use crate::desk::Desk;
+use crate::error::ApiError;
+use crate::limit::RateLimit;
+use crate::watch::{self, Counters};
+use crate::{health, list, many, pages, read, submit};
+
+/// What every handler shares.
+pub struct App {
+    pub config: ApiConfig,
+    pub desk: Arc<dyn Desk>,
+    pub counters: Counters,
+    pub openapi: Bytes,
+    rate: Option<RateLimit>,
+}
+
+impl App {
+    /// Lets the sender in, if it may do `scope` and has not called too often.
+    pub fn admit(&self, headers: &HeaderMap, scope: Scope) -> Result<Caller<'_>, ApiError> {
+        let caller = auth::admit(&self.config.auth, headers, scope)?;
+        if let Some(rate) = &self.rate {
+            rate.take(caller.key_index, self.config.clock.now_ms())?;
+        }
+        Ok(caller)
+    }
+
+    /// Charges a caller for `count` transfers beyond the first.
+    pub fn charge(&self, caller: Caller<'_>, count: usize) {
+        if let Some(rate) = &self.rate {
+            rate.charge(caller.key_index, count);
+        }
+    }
+
+    /// What every NEAR payout has in common, where that rail is on.
+    pub fn near(&self) -> Result<&Terms, ApiError> {
+        let off = || ApiError::from(SubmitError::NoSuchRail(RailName::Near));
+        self.config.near.as_ref().ok_or_else(off)
+    }
+}
+
+/// The whole API, ready to be served. An `Arc<Engine>` is a desk.
+pub fn router(config: ApiConfig, desk: Arc<dyn Desk>) -> Router {
+    let now_ms = config.clock.now_ms();
+    let keys = match &config.auth {
+        Auth::Off => 1,
+        Auth::Keys(keys) => keys.len(),
+    };
+    let app = Arc::new(App {
+        openapi: pages::openapi(&config),
+        rate: config.rate_limit_per_s.map(|per_s| RateLimit::new(per_s, keys, now_ms)),
+        counters: Counters::new(now_ms),
+        config,
+        desk,
+    });
+    let shared = app.clone();
+    let panicked = move |panic: Box<dyn Any + Send>| answer_panic(&shared, &*panic);
+    Router::new()
+        .route("/", get(pages::landing))
+        .route("/docs", get(pages::docs))
+        .route("/openapi.json", get(pages::openapi_json))
+        .route("/health", get(health::health))
+        .route("/ready", get(health::ready))
+        .route("/metrics", get(health::metrics))
+        .route("/transfer", post(submit::submit))
+        .route("/transfer/{key}", get(read::read))
+        .route("/transfers", get(list::list).post(many::submit_many))
+        .fallback(no_route)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(CatchPanicLayer::custom(panicked))
+        .layer(from_fn_with_state(app.clone(), watch::watch))
+        .with_state(app)
+}
+
+async fn no_route(State(_): State<Arc<App>>, request: Request) -> ApiError {
+    ApiError::NotFound(format!("no route {}; the routes are at /docs", short_path(&request)))
+}
+
+async fn wrong_method(State(_): State<Arc<App>>, request: Request) -> ApiError {
+    let method = request.method();
+    ApiError::MethodNotAllowed(format!("{method} is not allowed on {}", short_path(&request)))
+}
+
+/// The path, cut to what is worth repeating.
+fn short_path(request: &Request) -> String {
+    /// Enough to recognise a route by.
+    const MAX_CHARS: usize = 60;
+    request.uri().path().chars().take(MAX_CHARS).collect()
+}
+
+fn answer_panic(app: &App, panic: &(dyn Any + Send)) -> Response {
+    let said = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("no message");
+    app.counters.count_panic();
+    tracing::error!(panic = said, "a handler panicked");
+    ApiError::Internal.into_response()
+}

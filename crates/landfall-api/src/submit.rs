@@ -1,0 +1,75 @@
+//! `POST /transfer`: one transfer, with its idempotency key in a header.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::header::LOCATION;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use landfall_core::near::{Payout, Terms};
+use landfall_core::store::Accepted;
+use landfall_core::{Payload, Transfer};
+use landfall_engine::Submission;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::body::{self, Fields, KeyIn};
+use crate::config::Scope;
+use crate::error::ApiError;
+use crate::headers::{self, BodyType};
+use crate::router::App;
+use crate::wire::{NewBody, TransferBody};
+
+/// What a URL's path segment need not escape (RFC 3986, unreserved).
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+pub async fn submit(State(app): State<Arc<App>>, request: Request) -> Result<Response, ApiError> {
+    let (parts, body) = request.into_parts();
+    let caller = app.admit(&parts.headers, Scope::Submit)?;
+    let terms = app.near()?;
+    headers::body_type(&parts.headers, &[BodyType::Json])?;
+    let key = headers::idempotency_key(&parts.headers)?.into_owned();
+    let bytes = body::read(&parts.headers, body, app.config.body_limit_bytes).await?;
+    let fields = Fields::parse(body::text(&bytes)?, KeyIn::Header)?;
+    let payload = payload(terms, &fields)?;
+    let submission = Submission { tenant: caller.tenant.to_owned(), key, payload: payload.clone() };
+    match app.desk.submit(vec![submission]).await?.pop().ok_or(ApiError::Internal)? {
+        Accepted::Created(transfer) => Ok(created(&transfer)),
+        Accepted::Already(transfer) => Ok(Json(TransferBody::of(&transfer)).into_response()),
+        Accepted::Conflict(stored) => Err(conflict(&stored, &payload)),
+    }
+}
+
+/// A payout by the ledger's own rules.
+pub fn payload(terms: &Terms, fields: &Fields<'_>) -> Result<Payload, ApiError> {
+    let (receiver_id, amount) = (fields.receiver_id()?, fields.amount()?);
+    Ok(Payload::Near(Payout::new(terms, receiver_id, amount, fields.memo.as_deref())?))
+}
+
+fn created(transfer: &Transfer) -> Response {
+    let path = format!("/transfer/{}", utf8_percent_encode(&transfer.key, SEGMENT));
+    let mut response = (StatusCode::CREATED, Json(NewBody::of(transfer))).into_response();
+    if let Ok(path) = HeaderValue::try_from(path) {
+        response.headers_mut().insert(LOCATION, path);
+    }
+    response
+}
+
+/// Says which parameters are others than those stored under the key.
+pub fn conflict(stored: &Transfer, asked: &Payload) -> ApiError {
+    let (Payload::Near(old), Payload::Near(new)) = (&stored.payload, asked);
+    let differing: Vec<&str> = [
+        ("receiver_id", old.receiver_id != new.receiver_id),
+        ("amount", old.amount != new.amount),
+        ("memo", old.memo != new.memo),
+    ]
+    .into_iter()
+    .filter_map(|(name, differs)| differs.then_some(name))
+    .collect();
+    ApiError::Conflict(format!(
+        "idempotency key {:?} was used for a transfer with another {}; \
+         a new transfer needs a new key",
+        stored.key,
+        differing.join(" and ")
+    ))
+}

@@ -1,0 +1,13 @@
+//! The API as its clients see it: requests in, answers out, over a desk that keeps its transfers in
+//! memory (`world`).
+
+mod access;
+mod health;
+mod lists;
+mod malformed;
+mod many;
+mod pages;
+mod reads;
+mod sockets;
+mod submits;
+mod world;

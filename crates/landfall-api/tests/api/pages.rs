@@ -1,0 +1,172 @@
+//! What a browser sees, and that the description is true.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::world::{ALICE, TO_COMPLETED, World, request};
+
+async fn description(world: &World) -> Value {
+    let answer = world.get("/openapi.json").await;
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    answer.json()
+}
+
+/// Every operation of the description: path, method and what it says.
+fn operations(api: &Value) -> Vec<(&str, &str, &Value)> {
+    let paths = api["paths"].as_object().unwrap();
+    let of = |(path, item): (_, _)| {
+        let item: &Value = item;
+        let path: &String = path;
+        item.as_object().unwrap().iter().map(move |(method, said)| (&**path, &**method, said))
+    };
+    paths.iter().flat_map(of).collect()
+}
+
+fn follow<'a>(api: &'a Value, schema: &'a Value) -> &'a Value {
+    match schema["$ref"].as_str() {
+        Some(path) => api.pointer(path.strip_prefix('#').unwrap()).expect(path),
+        None => schema,
+    }
+}
+
+/// Whether `value` has the shape that `schema` says: types, enums, required and known fields.
+fn check_shape(api: &Value, schema: &Value, value: &Value, at: &str) {
+    let schema = follow(api, schema);
+    if let Some(choices) = schema["anyOf"].as_array() {
+        let fits = |choice: &&Value| {
+            let known = follow(api, choice)["properties"].as_object().unwrap();
+            value.as_object().unwrap().keys().all(|name| known.contains_key(name))
+        };
+        return check_shape(api, choices.iter().find(fits).expect(at), value, at);
+    }
+    if let Some(choices) = schema["enum"].as_array() {
+        assert!(choices.contains(value), "{at}: {value}");
+    }
+    let kind = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    let taken = |name: &Value| name == kind || (name == "number" && kind == "integer");
+    match &schema["type"] {
+        Value::Array(kinds) => assert!(kinds.iter().any(taken), "{at}: {value}"),
+        Value::Null => (),
+        name => assert!(taken(name), "{at}: {value} is no {name}"),
+    }
+    for item in value.as_array().into_iter().flatten() {
+        check_shape(api, &schema["items"], item, &format!("{at}[]"));
+    }
+    let (Some(fields), Some(known)) = (value.as_object(), schema["properties"].as_object()) else {
+        return;
+    };
+    for name in schema["required"].as_array().into_iter().flatten() {
+        assert!(fields.contains_key(name.as_str().unwrap()), "{at}: {name} is missing");
+    }
+    for (name, field) in fields {
+        let said = known.get(name).unwrap_or_else(|| panic!("{at}.{name} is not described"));
+        check_shape(api, said, field, &format!("{at}.{name}"));
+    }
+}
+
+#[tokio::test]
+async fn the_description_names_every_route_and_no_other() {
+    let world = World::new();
+    let api = description(&world).await;
+    let described: BTreeSet<(&str, &str)> =
+        operations(&api).into_iter().map(|(path, method, _)| (path, method)).collect();
+    let served = [
+        ("/", "get"),
+        ("/docs", "get"),
+        ("/health", "get"),
+        ("/metrics", "get"),
+        ("/openapi.json", "get"),
+        ("/ready", "get"),
+        ("/transfer", "post"),
+        ("/transfer/{key}", "get"),
+        ("/transfers", "get"),
+        ("/transfers", "post"),
+    ];
+    assert_eq!(described, BTreeSet::from(served));
+    let headers: [(&str, &str); 0] = [];
+    for (path, method) in served {
+        let sent = request(&method.to_uppercase(), path, &headers, "");
+        assert_ne!(world.send(sent).await.status, 405, "{method} {path}");
+    }
+    assert_eq!(api["openapi"], "3.1.0");
+    assert_eq!(api["info"]["version"], "1.2.3");
+}
+
+#[tokio::test]
+async fn every_reference_leads_somewhere_and_every_example_fits_its_schema() {
+    fn visit(api: &Value, value: &Value) {
+        follow(api, value);
+        let (fields, items) = (value.as_object(), value.as_array());
+        for inner in fields.into_iter().flat_map(|fields| fields.values()) {
+            visit(api, inner);
+        }
+        for inner in items.into_iter().flatten() {
+            visit(api, inner);
+        }
+        if let Some(example) = value.get("example").filter(|_| value.get("schema").is_some()) {
+            check_shape(api, &value["schema"], example, "example");
+        }
+    }
+    let api = description(&World::new()).await;
+    visit(&api, &api);
+}
+
+#[tokio::test]
+async fn real_answers_have_the_described_shape() {
+    let world = World::new();
+    let api = description(&world).await;
+    let check = |path: &str, method: &str, status: &str, answer: &Value| {
+        let said = follow(&api, &api["paths"][path][method]["responses"][status]);
+        let schema = &said["content"]["application/json"]["schema"];
+        assert!(schema.is_object(), "{method} {path} {status}");
+        check_shape(&api, schema, answer, &format!("{method} {path} {status}"));
+    };
+    let pay = async || world.pay("k", ALICE).await.json();
+    check("/transfer", "post", "201", &pay().await);
+    check("/transfer", "post", "200", &pay().await);
+    world.advance("k", &TO_COMPLETED, |step| step);
+    check("/transfer", "post", "200", &pay().await);
+    check(
+        "/transfer",
+        "post",
+        "409",
+        &world.pay("k", r#"{"receiver_id": "bob.near", "amount": "1"}"#).await.json(),
+    );
+    check("/transfer/{key}", "get", "200", &world.get("/transfer/k").await.json());
+    check("/transfer/{key}", "get", "404", &world.get("/transfer/x").await.json());
+    check("/transfers", "get", "200", &world.get("/transfers").await.json());
+    check("/health", "get", "200", &world.get("/health").await.json());
+    check("/ready", "get", "200", &world.get("/ready").await.json());
+    let many = json!([
+        {"idempotency_key": "k", "receiver_id": "alice.near", "amount": "1"},
+        {"idempotency_key": "l", "receiver_id": "alice.near", "amount": "1"},
+        {"idempotency_key": "k", "receiver_id": "alice.near", "amount": "2"},
+        {},
+    ]);
+    let headers = [("content-type", "application/json")];
+    let answer = world.send(request("POST", "/transfers", &headers, many.to_string())).await;
+    check("/transfers", "post", "200", &answer.json());
+}
+
+#[tokio::test]
+async fn pages_load_nothing_from_elsewhere() {
+    let world = World::new();
+    for path in ["/", "/docs"] {
+        let page = world.get(path).await;
+        assert_eq!(page.status, 200);
+        assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
+        assert!(page.header("content-security-policy").unwrap().starts_with("default-src 'none'"));
+        for elsewhere in ["://", "src=", "@import", "url(\"", "href=\"//"] {
+            assert!(!page.text.contains(elsewhere), "{path} has {elsewhere}");
+        }
+    }
+}

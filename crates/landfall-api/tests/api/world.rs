@@ -1,0 +1,297 @@
+//! A small world: the router over a desk that remembers what it was given and can be told to fail.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use landfall_api::{ApiConfig, Desk, router};
+use landfall_core::near::{self, Terms};
+use landfall_core::store::{Accepted, ListFilter, StoreError};
+use landfall_core::{
+    Clock, Event, Move, NewTransfer, RailName, Stage, State, TrailEntry, Transfer, TransferId,
+};
+use landfall_engine::{Status, Submission, SubmitError};
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::Notify;
+use tower::ServiceExt;
+
+/// 2025-10-10T10:00:00Z.
+pub const START_MS: u64 = 1_760_090_400_000;
+
+/// A clock that stands still until it is moved.
+pub struct HandClock(pub AtomicU64);
+
+#[async_trait]
+impl Clock for HandClock {
+    fn now_ms(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        tokio::time::sleep(duration).await;
+    }
+}
+
+#[derive(Default)]
+pub struct Book {
+    pub transfers: Vec<(Transfer, Vec<TrailEntry>)>,
+    /// Sizes of the batches submitted.
+    pub batches: Vec<usize>,
+    pub filters: Vec<ListFilter>,
+    pub refusal: Option<SubmitError>,
+    pub store_error: Option<StoreError>,
+    pub status: Option<Status>,
+    /// The key at which the desk panics.
+    pub trap: Option<String>,
+}
+
+impl Book {
+    fn by_key(&self, tenant: &str, key: &str) -> Option<&(Transfer, Vec<TrailEntry>)> {
+        self.transfers.iter().find(|(known, _)| known.tenant == tenant && known.key == key)
+    }
+
+    fn accept(&mut self, submission: Submission, now_ms: u64) -> Accepted {
+        let fingerprint = submission.payload.fingerprint();
+        if let Some((known, _)) = self.by_key(&submission.tenant, &submission.key) {
+            return match known.fingerprint == fingerprint {
+                true => Accepted::Already(known.clone()),
+                false => Accepted::Conflict(known.clone()),
+            };
+        }
+        let first = State::Near(near::State::Received);
+        let scope = (submission.tenant, submission.key);
+        let events = [Event::Enqueued];
+        let fresh =
+            NewTransfer::begin(scope, fingerprint, submission.payload, first, &events, now_ms)
+                .unwrap();
+        let transfer = Transfer {
+            id: TransferId(self.transfers.len() as u64 + 1),
+            tenant: fresh.tenant,
+            key: fresh.key,
+            fingerprint,
+            payload: fresh.payload,
+            state: fresh.state,
+            version: 1,
+            attempt: None,
+            stage_retries: 0,
+            retry_count: 0,
+            due_ms: None,
+            aside: None,
+            tx_hash: None,
+            error: None,
+            created_ms: now_ms,
+            updated_ms: now_ms,
+            completed_ms: None,
+        };
+        self.transfers.push((transfer.clone(), fresh.trail));
+        Accepted::Created(transfer)
+    }
+}
+
+pub struct StubDesk {
+    pub book: Mutex<Book>,
+    pub moved: Notify,
+    pub clock: Arc<HandClock>,
+}
+
+impl StubDesk {
+    fn check(&self) -> Result<(), StoreError> {
+        self.book.lock().store_error.clone().map_or(Ok(()), Err)
+    }
+}
+
+#[async_trait]
+impl Desk for StubDesk {
+    async fn submit(&self, batch: Vec<Submission>) -> Result<Vec<Accepted>, SubmitError> {
+        self.check()?;
+        let mut book = self.book.lock();
+        if let Some(refusal) = &book.refusal {
+            return Err(refusal.clone());
+        }
+        let trap = book.trap.clone();
+        assert!(batch.iter().all(|one| Some(&one.key) != trap.as_ref()), "fell into the trap");
+        book.batches.push(batch.len());
+        let now_ms = self.clock.now_ms();
+        Ok(batch.into_iter().map(|one| book.accept(one, now_ms)).collect())
+    }
+
+    async fn find(
+        &self,
+        _rail: RailName,
+        tenant: &str,
+        key: &str,
+    ) -> Result<Option<Transfer>, StoreError> {
+        self.check()?;
+        Ok(self.book.lock().by_key(tenant, key).map(|(transfer, _)| transfer.clone()))
+    }
+
+    async fn trail(&self, id: TransferId) -> Result<Vec<TrailEntry>, StoreError> {
+        let book = self.book.lock();
+        Ok(book.transfers.iter().find(|(known, _)| known.id == id).unwrap().1.clone())
+    }
+
+    async fn wait_final(
+        &self,
+        transfer: Transfer,
+        patience: Duration,
+    ) -> Result<Transfer, StoreError> {
+        let _ = tokio::time::timeout(patience, self.moved.notified()).await;
+        let book = self.book.lock();
+        Ok(book.by_key(&transfer.tenant, &transfer.key).unwrap().0.clone())
+    }
+
+    async fn list(&self, filter: ListFilter) -> Result<Vec<Transfer>, StoreError> {
+        self.check()?;
+        let mut book = self.book.lock();
+        let page = book.transfers.iter().rev().map(|(transfer, _)| transfer).filter(|transfer| {
+            Some(&transfer.tenant) == filter.tenant.as_ref()
+                && filter.state.is_none_or(|state| state == transfer.state)
+                && filter.receiver.as_deref().is_none_or(|name| name == transfer.payload.receiver())
+                && filter.before.is_none_or(|before| transfer.id < before)
+        });
+        let page = page.take(filter.limit).cloned().collect();
+        book.filters.push(filter);
+        Ok(page)
+    }
+
+    async fn depth(&self, stage: Stage) -> usize {
+        stage.0.len()
+    }
+
+    async fn status(&self) -> Status {
+        let book = self.book.lock();
+        let quiet = Status { store_error: None, rails: vec![], alerts: vec![], ready: true };
+        let mut status = book.status.clone().unwrap_or(quiet);
+        status.store_error = book.store_error.as_ref().map(ToString::to_string);
+        status
+    }
+
+    async fn render_metrics(&self) -> String {
+        "# TYPE landfall_accepted counter\nlandfall_accepted_total 3\n# EOF\n".to_owned()
+    }
+}
+
+/// An answer, whole.
+pub struct Answer {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub text: String,
+}
+
+impl Answer {
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    #[track_caller]
+    pub fn check_error(&self, status: u16, message: &str) {
+        assert_eq!(self.json(), serde_json::json!({ "error": message }));
+        assert_eq!(self.status.as_u16(), status, "{message}");
+    }
+}
+
+pub struct World {
+    pub desk: Arc<StubDesk>,
+    pub clock: Arc<HandClock>,
+    pub router: Router,
+}
+
+pub fn terms() -> Terms {
+    Terms { network: "simnet".into(), token: "token.near".into(), sender: "relay.near".into() }
+}
+
+impl World {
+    pub fn new() -> World {
+        World::with(|_| ())
+    }
+
+    pub fn with(set: impl FnOnce(&mut ApiConfig)) -> World {
+        let clock = Arc::new(HandClock(AtomicU64::new(START_MS)));
+        let mut config = ApiConfig::new("1.2.3", clock.clone());
+        config.near = Some(terms());
+        set(&mut config);
+        let book = Mutex::new(Book::default());
+        let desk = Arc::new(StubDesk { book, moved: Notify::new(), clock: clock.clone() });
+        World { router: router(config, desk.clone()), desk, clock }
+    }
+
+    pub async fn send(&self, request: Request<Body>) -> Answer {
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let bytes = to_bytes(body, usize::MAX).await.unwrap();
+        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        Answer { status: parts.status, headers: parts.headers, text }
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        let headers: [(&str, &str); 0] = [];
+        self.send(request("GET", path, &headers, "")).await
+    }
+
+    /// A well-formed `POST /transfer`.
+    pub async fn pay(&self, key: &str, body: &str) -> Answer {
+        let headers = [("content-type", "application/json"), ("x-idempotency-key", key)];
+        self.send(request("POST", "/transfer", &headers, body.to_owned())).await
+    }
+
+    /// Pays one token to Alice, and insists that it is new.
+    pub async fn pay_alice(&self, key: &str) {
+        let answer = self.pay(key, ALICE).await;
+        assert_eq!(answer.status, 201, "{}", answer.text);
+    }
+
+    /// Moves a transfer by `events`, letting `fill` change the move before it is applied.
+    pub fn advance(&self, key: &str, events: &[Event], fill: impl FnOnce(Move) -> Move) {
+        let now_ms = self.clock.now_ms();
+        let mut book = self.desk.book.lock();
+        let (transfer, trail) =
+            book.transfers.iter_mut().find(|(known, _)| known.key == key).unwrap();
+        let mut step = Move::of(transfer, now_ms);
+        for event in events {
+            step = step.fire(*event).unwrap();
+        }
+        let step = fill(step);
+        *transfer = step.applied_to(transfer);
+        trail.extend(step.trail);
+        drop(book);
+        self.desk.moved.notify_waiters();
+    }
+
+    pub fn pass_ms(&self, ms: u64) {
+        self.clock.0.fetch_add(ms, Ordering::Relaxed);
+    }
+
+    pub fn stored(&self) -> usize {
+        self.desk.book.lock().transfers.len()
+    }
+}
+
+pub const ALICE: &str = r#"{"receiver_id": "alice.near", "amount": "1"}"#;
+
+/// Everything between acceptance and a landed payment.
+pub const TO_COMPLETED: [Event; 5] =
+    [Event::Prepared, Event::Enqueued, Event::AttemptStored, Event::Enqueued, Event::Landed];
+
+/// A request with headers as bytes, so that broken ones can be sent.
+pub fn request(
+    method: &str,
+    path: &str,
+    headers: &[(&str, impl AsRef<[u8]>)],
+    body: impl Into<Body>,
+) -> Request<Body> {
+    let method: Method = method.parse().unwrap();
+    let mut request = Request::builder().method(method).uri(path);
+    for (name, value) in headers {
+        request = request.header(*name, HeaderValue::from_bytes(value.as_ref()).unwrap());
+    }
+    request.body(body.into()).unwrap()
+}
