@@ -1,7 +1,7 @@
 //! What a node says, as small typed views.
 //!
-//! Only the fields that decide something; unknown fields are ignored, and whatever does not parse is
-//! [`Unreadable`], which every caller takes for "unsure". Nothing here panics on outside data.
+//! Only the fields that decide something; unknown fields are ignored, and whatever does not parse
+//! is [`Unreadable`], which every caller takes for "unsure". Nothing here panics on outside data.
 //! Not here: what an answer means for an attempt (`sort`, `outcome`, `look`).
 
 use near_primitives::errors::InvalidTxError;

@@ -33,8 +33,8 @@ pub struct Limits {
     pub deposit_gas: u64,
     /// Gas attached to one transaction, in gas. 300 TGas everywhere; 1,000 since protocol 83.
     pub transaction_gas: u64,
-    /// Bytes of one signed transaction. The protocol takes 1.5 MiB, but nodes take no HTTP body over
-    /// 2 MiB, and base64 adds a third.
+    /// Bytes of one signed transaction. The protocol takes 1.5 MiB, but nodes take no HTTP body
+    /// over 2 MiB, and base64 adds a third.
     pub bytes: usize,
 }
 

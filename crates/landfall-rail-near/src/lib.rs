@@ -13,7 +13,8 @@
 //! history, each asked after it had shown a final block that decides.
 //! **Invariant:** a broadcast is one POST.
 //!
-//! Not here: transfers, the store, retries, nonces' order (`landfall-lanes`), sockets (`landfall-rpc`).
+//! Not here: transfers, the store, retries, nonces' order (`landfall-lanes`), sockets
+//! (`landfall-rpc`).
 
 mod answer;
 mod audit;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  tx on one node ─ final, done ──────────────────────────────▶ Landed
-//!        │      └── final, reverted ─ a quorum agrees ─────────▶ Landed, unpaid, offender explained
+//!        │      └── final, reverted ─ a quorum agrees ─────────▶ Landed, unpaid
 //!        │      └── seen, not final ───────────────────────────▶ Adrift, with the sighting
 //!     unknown, or included as invalid
 //!        │
@@ -11,10 +11,11 @@
 //!  testimony of every node ─ judged (`witness`) ─ no veto ─────▶ Sunk
 //! ```
 //!
-//! **Invariant:** a stored sighting vetoes a certificate: for ever if it was final, else until a quorum
-//! shows that its block is not on the final chain.
+//! **Invariant:** a stored sighting vetoes a certificate: for ever if it was final, else until a
+//! quorum shows that its block is not on the final chain.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use futures::future::join_all;
 use landfall_core::attempt::{Shortage, Sighting};
@@ -22,6 +23,7 @@ use landfall_core::rail::{Later, Look, RailError};
 use landfall_core::{Attempt, Certificate, CertificateKind, Landing, Outcome, Purpose};
 use parking_lot::Mutex;
 use serde_json::json;
+use tokio::sync::OnceCell;
 
 use crate::answer::{Effect, Failure, Stage, TxView};
 use crate::encode::{self, Stored};
@@ -35,7 +37,7 @@ const HEIGHTS_MAX: usize = 256;
 /// Looks, with what it remembers between them.
 pub struct Looker {
     token: String,
-    heights: Mutex<HashMap<String, u64>>,
+    heights: Mutex<HashMap<String, Arc<OnceCell<u64>>>>,
     /// By hash: a nonce above the attempt's that an earlier look could not explain. Whoever used it
     /// was stored before that look ended, if it was one of ours.
     doubts: Mutex<HashMap<String, u64>>,
@@ -97,23 +99,16 @@ impl Looker {
         block_hash: &str,
         outcomes: Vec<Outcome>,
     ) -> Result<Look, RailError> {
-        let known = self.heights.lock().get(block_hash).copied();
-        let block_height = match known {
-            Some(height) => height,
-            None => {
-                let asked = nodes.block_on(endpoint, json!(block_hash)).await;
-                let height = match asked {
-                    Ok(Chained::Block(block)) if block.hash == block_hash => block.height,
-                    _ => nodes.block_by_hash(block_hash).await?.height,
-                };
-                let mut heights = self.heights.lock();
-                if heights.len() >= HEIGHTS_MAX {
-                    heights.clear();
-                }
-                heights.insert(block_hash.to_owned(), height);
-                height
+        let cell = {
+            let mut heights = self.heights.lock();
+            if heights.len() >= HEIGHTS_MAX && !heights.contains_key(block_hash) {
+                heights.clear();
             }
+            heights.entry(block_hash.to_owned()).or_default().clone()
         };
+        // Lanes that landed in the same block ask once.
+        let asking = cell.get_or_try_init(|| height_of(nodes, endpoint, block_hash));
+        let block_height = *asking.await?;
         Ok(Look::Landed(Landing { block_height, block_hash: block_hash.to_owned(), outcomes }))
     }
 
@@ -305,6 +300,14 @@ pub async fn ft_balance(nodes: &Nodes, token: &str, account: &str) -> Result<u12
     balance.ok_or_else(|| unavailable("ft_balance_of did not give an amount"))
 }
 
+/// The height of a block, asked first of the node that named it.
+async fn height_of(nodes: &Nodes, endpoint: usize, hash: &str) -> Result<u64, RailError> {
+    match nodes.block_on(endpoint, json!(hash)).await {
+        Ok(Chained::Block(block)) if block.hash == hash => Ok(block.height),
+        _ => Ok(nodes.block_by_hash(hash).await?.height),
+    }
+}
+
 fn is_invalid(view: &TxView) -> bool {
     matches!(view.effect, Effect::Invalid(_))
 }
@@ -439,8 +442,8 @@ async fn veto(
     Ok(None)
 }
 
-/// Whether this node shows that a block is not on its chain: unknown to it, or another stands at its
-/// height. The node keeps the history and is past whatever decided the attempt.
+/// Whether this node shows that a block is not on its chain: unknown to it, or another stands at
+/// its height. The node keeps the history and is past whatever decided the attempt.
 async fn off_chain(nodes: &Nodes, endpoint: usize, hash: &str) -> bool {
     let height = match nodes.block_on(endpoint, json!(hash)).await {
         Ok(Chained::Unknown) => return true,

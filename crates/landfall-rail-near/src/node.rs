@@ -1,8 +1,9 @@
 //! The questions this rail asks nodes, over the shared endpoints.
 //!
-//! Every question is a read, at a final block unless its name says otherwise, and every answer is either
-//! what was asked or an error that decides nothing.
-//! **Invariant:** an endpoint is used only after it has shown that it serves the configured network.
+//! Every question is a read, at a final block unless its name says otherwise, and every answer is
+//! either what was asked or an error that decides nothing.
+//! **Invariant:** an endpoint is used only after it has shown that it serves the configured
+//! network.
 //! Not here: what the answers prove (`look`), broadcasting (`rail`).
 
 use std::sync::Arc;
@@ -76,8 +77,8 @@ pub fn unavailable(error: impl std::fmt::Display) -> RailError {
 }
 
 impl Nodes {
-    /// `genesis` is the hash of the first block, if the configuration pins it; otherwise the endpoints must
-    /// agree with the first that answers.
+    /// `genesis` is the hash of the first block, if the configuration pins it; otherwise the
+    /// endpoints must agree with the first that answers.
     pub fn new(
         endpoints: Endpoints,
         clock: Arc<dyn Clock>,

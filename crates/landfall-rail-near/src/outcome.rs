@@ -1,9 +1,9 @@
 //! What a reverted batch means for the member whose action failed.
 //!
-//! Contracts say why in words, or not at all (many are built without panic messages), so the words of the
-//! standard are taken where they are there and [`Meaning::Unexplained`] is a regular answer: the rail
-//! then asks the ledger. A wrong guess here never pays twice, the batch is proven reverted; it could
-//! only charge the wrong party.
+//! Contracts say why in words, or not at all (many are built without panic messages), so the words
+//! of the standard are taken where they are there and [`Meaning::Unexplained`] is a regular answer:
+//! the rail then asks the ledger. A wrong guess here never pays twice, the batch is proven
+//! reverted; it could only charge the wrong party.
 
 use landfall_core::attempt::Shortage;
 use serde_json::Value;

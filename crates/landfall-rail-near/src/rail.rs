@@ -1,7 +1,9 @@
 //! The seam: [`Rail`] for NEAR.
 //!
-//! Holds keys, endpoints and short-lived knowledge (a base block, the least deposit); never a transfer.
-//! **Invariant:** a broadcast is one POST; a lost answer is "unsure", whatever the node may have done.
+//! Holds keys, endpoints and short-lived knowledge (a base block, the least deposit); never a
+//! transfer.
+//! **Invariant:** a broadcast is one POST; a lost answer is "unsure", whatever the node may have
+//! done.
 //! **Invariant:** a payout of another network, token or account is never signed.
 //! Not here: what a look proves (`look`, `witness`), encoding (`encode`), the table (`sort`).
 
@@ -22,24 +24,17 @@ use landfall_core::rail::{
 use landfall_core::{Attempt, LaneId, Nonce, Payload, Purpose, RailName};
 use landfall_rpc::{BreakerState, EndpointSnapshot, Endpoints, RpcError};
 use near_primitives::account::id::AccountId;
-use near_primitives::hash::CryptoHash;
-use parking_lot::Mutex;
 use serde_json::json;
 
 use crate::answer::{self, Effect, Stage};
 use crate::encode::{self, Envelope};
 use crate::keys::{Key, lane_id, parse_lane_id};
+use crate::knowledge::Knowledge;
 use crate::look::{Looker, ft_balance, is_registered, stored};
 use crate::node::{At, Nodes, unavailable};
 use crate::settings::NearSettings;
 use crate::sort::{self, Verdict};
 
-/// What a block takes on NEAR, in milliseconds: only to bound how long a base block is reused.
-const BLOCK_MS: u64 = 600;
-/// A base block is reused for at most this part of a transaction's life.
-const BASE_BLOCK_LIFE_PART: u64 = 20;
-/// When no new base block can be had, the old one serves this many times longer.
-const BASE_BLOCK_GRACE: u64 = 4;
 /// The ledger's price of one byte of storage, in yoctoNEAR: that much of a balance cannot be spent.
 const STORAGE_PRICE: u128 = 10_000_000_000_000_000_000;
 /// Attached gas is bought at this price, in yoctoNEAR per gas (protocol 85), and refunded later.
@@ -62,13 +57,6 @@ pub enum BadSettings {
     SameKey(String),
 }
 
-struct BaseBlock {
-    hash: CryptoHash,
-    text: String,
-    height: u64,
-    at_ms: u64,
-}
-
 /// Token payouts on NEAR.
 pub struct NearRail {
     settings: NearSettings,
@@ -77,9 +65,7 @@ pub struct NearRail {
     keys: BTreeMap<LaneId, Key>,
     nodes: Nodes,
     looker: Looker,
-    base: tokio::sync::Mutex<Option<Arc<BaseBlock>>>,
-    validity: Mutex<Option<u64>>,
-    bounds: Mutex<Option<(u128, u64)>>,
+    knowledge: Knowledge,
 }
 
 impl NearRail {
@@ -109,73 +95,9 @@ impl NearRail {
             keys,
             nodes: Nodes::new(endpoints, clock, network, genesis),
             looker: Looker::new(settings.token.clone()),
-            base: tokio::sync::Mutex::new(None),
-            validity: Mutex::new(settings.validity_blocks),
-            bounds: Mutex::new(None),
+            knowledge: Knowledge::new(&settings),
             settings,
         })
-    }
-
-    fn now_ms(&self) -> u64 {
-        self.nodes.clock.now_ms()
-    }
-
-    async fn validity(&self) -> Result<u64, RailError> {
-        let known = *self.validity.lock();
-        if let Some(blocks) = known {
-            return Ok(blocks);
-        }
-        let blocks = self.nodes.validity_period().await?;
-        *self.validity.lock() = Some(blocks);
-        Ok(blocks)
-    }
-
-    /// A final block to sign on, young enough that the transaction has nearly all of its life before it.
-    async fn base_block(&self, validity: u64) -> Result<Arc<BaseBlock>, RailError> {
-        let fresh_ms = self
-            .settings
-            .base_block_ms
-            .min(validity.saturating_mul(BLOCK_MS) / BASE_BLOCK_LIFE_PART);
-        let mut held = self.base.lock().await;
-        let now_ms = self.now_ms();
-        let age_ms = |base: &BaseBlock| now_ms.abs_diff(base.at_ms);
-        if let Some(base) = held.as_ref().filter(|base| age_ms(base) <= fresh_ms) {
-            return Ok(base.clone());
-        }
-        match self.nodes.final_block().await {
-            Ok(block) => {
-                let hash = block.hash.parse().map_err(|_| unavailable("a malformed block hash"))?;
-                let newer = held.as_ref().is_none_or(|base| block.height >= base.height);
-                if newer {
-                    let (height, text) = (block.height, block.hash);
-                    let base = BaseBlock { hash, text, height, at_ms: self.now_ms() };
-                    *held = Some(Arc::new(base));
-                }
-            }
-            Err(error) => tracing::debug!(%error, "no new base block"),
-        }
-        let usable = |base: &&Arc<BaseBlock>| age_ms(base) <= fresh_ms * BASE_BLOCK_GRACE;
-        held.as_ref()
-            .filter(usable)
-            .cloned()
-            .ok_or_else(|| unavailable("no final block to sign on"))
-    }
-
-    /// What the contract wants for a registration.
-    async fn least_deposit(&self) -> Result<u128, RailError> {
-        let now_ms = self.now_ms();
-        let known = *self.bounds.lock();
-        if let Some((least, at_ms)) = known
-            && now_ms.abs_diff(at_ms) < self.settings.bounds_ms
-        {
-            return Ok(least);
-        }
-        let bounds =
-            self.nodes.view(self.token.as_str(), "storage_balance_bounds", &json!({})).await?;
-        let least = bounds["min"].as_str().and_then(|least| least.parse().ok());
-        let least = least.ok_or_else(|| unavailable("storage_balance_bounds gave no minimum"))?;
-        *self.bounds.lock() = Some((least, now_ms));
-        Ok(least)
     }
 
     /// The payouts behind payloads, all of them ours to pay.
@@ -239,7 +161,7 @@ impl NearRail {
         let Ok(Look::Landed(landing)) = look else { return };
         let reverted = |outcome| !matches!(outcome, &landfall_core::Outcome::Done);
         if landing.outcomes.iter().any(reverted) {
-            *self.bounds.lock() = None;
+            self.knowledge.forget_deposit();
         }
     }
 
@@ -324,13 +246,13 @@ impl Rail for NearRail {
         let (receiver, actions) = match purpose {
             Purpose::Pay => (&self.token, encode::transfers(&payouts, limits)),
             Purpose::Prepare => {
-                let deposit = self.least_deposit().await?;
+                let deposit = self.knowledge.least_deposit(&self.nodes).await?;
                 (&self.token, encode::registrations(&payouts, deposit, limits))
             }
             Purpose::Fence => (&self.account, encode::fence()),
         };
-        let validity = self.validity().await?;
-        let base = self.base_block(validity).await?;
+        let validity = self.knowledge.validity(&self.nodes).await?;
+        let base = self.knowledge.base_block(&self.nodes, validity).await?;
         let signer = &self.account;
         let envelope = Envelope { signer, key, nonce: nonce.0, receiver, block_hash: base.hash };
         let (bytes, hash) = encode::sign(&envelope, actions);
@@ -420,7 +342,7 @@ impl Rail for NearRail {
         let locked = u128::from(native.storage_usage).saturating_mul(STORAGE_PRICE);
         let limits = &self.settings.limits;
         let gas = u128::from(limits.transaction_gas.saturating_add(ENVELOPE_GAS)) * GAS_PRICE;
-        let deposit = self.bounds.lock().map_or(0, |(least, _)| least);
+        let deposit = self.knowledge.last_deposit().unwrap_or_default();
         let deposits = deposit.saturating_mul(limits.actions as u128);
         Ok(Funds {
             tokens: tokens?,
@@ -445,8 +367,8 @@ impl Rail for NearRail {
         for lane in self.keys.keys() {
             self.check_key(lane).await?;
         }
-        let validity = self.validity().await?;
-        let least = self.least_deposit().await?;
+        let validity = self.knowledge.validity(&self.nodes).await?;
+        let least = self.knowledge.least_deposit(&self.nodes).await?;
         if !is_registered(&self.nodes, self.token.as_str(), self.account.as_str()).await? {
             let (account, token) = (&self.account, &self.token);
             return Err(RailError::Misconfigured(format!(

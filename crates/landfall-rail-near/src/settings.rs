@@ -21,8 +21,8 @@ pub struct NearSettings {
     pub limits: Limits,
     /// Blocks that a transaction lives. None: read from the ledger's genesis.
     pub validity_blocks: Option<u64>,
-    /// How long a base block is reused. Blocks' hashes live for hours on the real networks; a block some
-    /// seconds old is also known to nodes that lag.
+    /// How long a base block is reused. Blocks' hashes live for hours on the real networks; a block
+    /// some seconds old is also known to nodes that lag.
     pub base_block_ms: u64,
     /// Patience for a broadcast, which is answered when final. Nodes give up after 10 s themselves.
     pub broadcast_timeout: Duration,

@@ -8,12 +8,13 @@
 //! | PARSE_ERROR of the transaction's own bytes | refused for certain |
 //! | everything else, known or not, and every technical error | unsure |
 //!
-//! **Rule:** the certain refusals are a closed list. A reason is on it only if it follows from the bytes
-//! alone. InvalidNonce and Expired are given for transactions that landed; AccessKeyNotFound after
-//! the key of a landed one was deleted; SignerDoesNotExist by a lagging node; balances and
+//! **Rule:** the certain refusals are a closed list. A reason is on it only if it follows from the
+//! bytes alone. InvalidNonce and Expired are given for transactions that landed; AccessKeyNotFound
+//! after the key of a landed one was deleted; SignerDoesNotExist by a lagging node; balances and
 //! congestion pass. The match below is exhaustive: a new release of the ledger's crate that adds a
 //! reason does not compile until it has a row.
-//! **Rule:** a refusal counts only for bytes that were never sent before; that is the caller's to know.
+//! **Rule:** a refusal counts only for bytes that were never sent before; that is the caller's to
+//! know.
 
 use landfall_core::attempt::Shortage;
 use landfall_rpc::{JsonRpcError, RpcError};
@@ -61,8 +62,8 @@ fn answered(error: &JsonRpcError) -> Verdict {
     }
 }
 
-/// A PARSE_ERROR may be about any parameter; only that of the transaction itself says that no node can
-/// read these bytes.
+/// A PARSE_ERROR may be about any parameter; only that of the transaction itself says that no node
+/// can read these bytes.
 fn bytes_did_not_decode(error: &JsonRpcError) -> bool {
     const DECODING: [&str; 2] = [
         "Failed parsing args: the value could not decoded from borsh due to: ",

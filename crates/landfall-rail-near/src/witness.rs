@@ -1,12 +1,13 @@
 //! What nodes testify about an attempt, and what their testimony proves. Pure.
 //!
-//! A [`Witness`] is one node's statement, taken in this order, all of it from the same node: the key's
-//! nonce at a final block; the key at the attempt's base block (so the node keeps that history and
-//! tracks the shard); the key's nonce just before a later attempt of ours landed; and only then
-//! whether it knows the transaction. [`judge`] weighs them: the NEAR row of the design's table.
+//! A [`Witness`] is one node's statement, taken in this order, all of it from the same node: the
+//! key's nonce at a final block; the key at the attempt's base block (so the node keeps that
+//! history and tracks the shard); the key's nonce just before a later attempt of ours landed; and
+//! only then whether it knows the transaction. [`judge`] weighs them: the NEAR row of the design's
+//! table.
 //!
-//! **Invariant:** a certificate needs a quorum of witnesses, each sufficient by itself, and one sighting by
-//! anybody outweighs them all.
+//! **Invariant:** a certificate needs a quorum of witnesses, each sufficient by itself, and one
+//! sighting by anybody outweighs them all.
 
 use landfall_core::rail::Later;
 use landfall_core::{Attempt, CertificateKind};
@@ -40,7 +41,8 @@ pub enum Testimony {
 pub enum Judgement {
     Adrift(String),
     Sunk(CertificateKind),
-    /// The nonce is used, and no stored attempt explains by whom. Holds the nonce that must be explained.
+    /// The nonce is used, and no stored attempt explains by whom. Holds the nonce that must be
+    /// explained.
     Unexplained(u64),
 }
 

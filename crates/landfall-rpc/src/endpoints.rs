@@ -190,8 +190,8 @@ impl Endpoints {
         join_all(calls).await
     }
 
-    /// A broadcast: one POST that may take effect. `rotation` chooses the endpoint, so that the next
-    /// broadcast of the same bytes goes elsewhere. Returns also the endpoint it was sent to.
+    /// A broadcast: one POST that may take effect. `rotation` chooses the endpoint, so that the
+    /// next broadcast of the same bytes goes elsewhere. Returns also the endpoint it was sent to.
     pub async fn send_once<P>(
         &self,
         rotation: u64,
@@ -222,8 +222,8 @@ impl Endpoints {
         }
     }
 
-    /// Takes an endpoint out of use (or back into it): another network, or not yet known to be ours.
-    /// [`Endpoints::call_on`] still asks it; nothing else does.
+    /// Takes an endpoint out of use (or back into it): another network, or not yet known to be
+    /// ours. [`Endpoints::call_on`] still asks it; nothing else does.
     pub fn exclude(&self, endpoint: usize, why: Option<String>) {
         if let Some(one) = self.all.get(endpoint) {
             one.state.lock().excluded = why;

@@ -1,8 +1,8 @@
 //! The real wire: HTTP/1.1 with kept-alive connections, over TCP or TLS.
 //!
-//! **Rule:** one POST is one request on the wire. The pooling client would repeat a request that met a
-//! dying connection; that is switched off, and so are redirects, proxies and everything else that
-//! acts on its own. The only place of this crate that touches sockets or real time.
+//! **Rule:** one POST is one request on the wire. The pooling client would repeat a request that
+//! met a dying connection; that is switched off, and so are redirects, proxies and everything else
+//! that acts on its own. The only place of this crate that touches sockets or real time.
 
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! Calls to a ledger's nodes: JSON-RPC 2.0 over HTTP, on several endpoints at once.
 //!
-//! A caller that pays money needs three things of a call that a client library hides: was it sent at
-//! all, may it have arrived, and who answered. So there is one [`Transport`] seam (one POST, never
-//! repeated), one [`Endpoints`] above it (choice, failover of reads, breaker, quorum), and one
-//! [`RpcError`] cut by what the caller may conclude.
+//! A caller that pays money needs three things of a call that a client library hides: was it sent
+//! at all, may it have arrived, and who answered. So there is one [`Transport`] seam (one POST,
+//! never repeated), one [`Endpoints`] above it (choice, failover of reads, breaker, quorum), and
+//! one [`RpcError`] cut by what the caller may conclude.
 //!
 //! **Invariant:** nothing here repeats a POST that may have arrived, except a read.
 //! **Invariant:** a technical error is never an answer of the ledger.

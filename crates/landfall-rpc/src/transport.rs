@@ -1,7 +1,7 @@
 //! The seam to the wire: one POST, one answer, no opinion.
 //!
-//! Everything that touches sockets is behind [`Transport`], so that a simulated world can stand in for
-//! it. Not here: retries, failover, JSON.
+//! Everything that touches sockets is behind [`Transport`], so that a simulated world can stand in
+//! for it. Not here: retries, failover, JSON.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use crate::Url;
 /// Carries one request to one node.
 #[async_trait]
 pub trait Transport: Send + Sync {
-    /// Posts a JSON body. MUST put the request on the wire at most once: no retry, no redirect. MUST
-    /// end within `timeout`. MUST say [`TransportError::NotSent`] only when no byte of the
+    /// Posts a JSON body. MUST put the request on the wire at most once: no retry, no redirect.
+    /// MUST end within `timeout`. MUST say [`TransportError::NotSent`] only when no byte of the
     /// request can have reached the node.
     async fn post(
         &self,

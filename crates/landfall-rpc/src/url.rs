@@ -1,7 +1,8 @@
 //! An endpoint's address, which often carries a credential.
 //!
-//! Providers put their API keys into the path, the query or the user part. So the whole text can be had
-//! only by [`Url::expose`], for the transport; `Debug` and `Display` show scheme, host and port.
+//! Providers put their API keys into the path, the query or the user part. So the whole text can be
+//! had only by [`Url::expose`], for the transport; `Debug` and `Display` show scheme, host and
+//! port.
 
 use std::fmt;
 

@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
-const SECRET: &str = "ed25519:3HexfCJQ3TJZSpFytEshrWEoRySFfvfhZvUmTUqxPuG5V3UP8xTWwU4uSh85iAffrtakKvSN5s\
-                      5ytQ5xJ93eJyKu";
+const SECRET: &str = "ed25519:3HexfCJQ3TJZSpFytEshrWEoRySFfvfhZvUmTUqxPuG5V3UP8xTWwU4uSh85iA\
+                      ffrtakKvSN5s5ytQ5xJ93eJyKu";
 pub const TOKEN: &str = "ft.test.near";
 pub const RELAY: &str = "relay.test.near";
 pub const VALIDITY: u64 = 1_000;

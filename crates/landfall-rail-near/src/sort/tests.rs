@@ -210,8 +210,8 @@ fn a_refusal_behind_another_status_or_code_is_unsure() {
     assert_eq!(sorted(400, &text.replace("-32700", "-32000")), Some(Row::Unsure));
 }
 
-/// Cut, flipped, doubled and spliced bodies: nothing panics, and nothing that was no certain refusal
-/// becomes one.
+/// Cut, flipped, doubled and spliced bodies: nothing panics, and nothing that was no certain
+/// refusal becomes one.
 #[test]
 fn no_damaged_answer_becomes_a_certain_refusal() {
     let mut random = StdRng::seed_from_u64(7);
