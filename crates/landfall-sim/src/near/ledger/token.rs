@@ -220,8 +220,7 @@ fn parse<'a, T: Deserialize<'a>>(args: &'a [u8]) -> Result<T, Failure> {
 }
 
 fn account(id: &str, args: &[u8]) -> Result<AccountId, Failure> {
-    let column = args.len() - usize::from(args.ends_with(b"}"));
-    id.parse().map_err(|_| input_panic("the account ID is invalid", 1, column))
+    id.parse().map_err(|_| input_panic("the account ID is invalid", 1, args.len()))
 }
 
 fn bad_input(args: &[u8], error: &dyn std::fmt::Display) -> Failure {

@@ -128,8 +128,11 @@ fn envelope(body: &Value) -> Option<Request> {
 }
 
 fn parse<T: DeserializeOwned>(params: Value) -> Result<T, Failure> {
-    serde_json::from_value(params)
-        .map_err(|error| Failure::parse(&format!("Failed parsing args: {error}")))
+    serde_json::from_value(params).map_err(|error| {
+        // The node was built with an older base64, which calls a symbol a byte.
+        let text = error.to_string().replace("Invalid symbol ", "Invalid byte ");
+        Failure::parse(&format!("Failed parsing args: {text}"))
+    })
 }
 
 /// Who makes all blocks.
