@@ -3,6 +3,7 @@
 //! Each ledger is a pure state machine behind a server that speaks the real protocol, so that
 //! nothing in a rail knows whether it talks to the simulator.
 //! **Invariant:** a ledger has no clock, no I/O and no randomness of its own.
-//! Not here: the relay, and anything that knows a transfer of ours from anybody else's.
+//! The [`world`] puts the real relay beside them, in one thread, on paused time.
 
 pub mod near;
+pub mod world;

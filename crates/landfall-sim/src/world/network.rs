@@ -1,0 +1,161 @@
+//! The wire of a world: requests go to a node's handler, answers come back, or do not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use landfall_core::Clock;
+use landfall_rpc::{HttpAnswer, Transport, TransportError, Url};
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::near::ledger::Ledger;
+use crate::near::rpc::{self, Answer, Body, Node, Reply, Waiting};
+
+/// A node that lies: an answer of its own to some requests.
+pub type Lie = Arc<dyn Fn(&Value) -> Option<HttpAnswer> + Send + Sync>;
+
+/// What is wrong with a node.
+#[derive(Clone, Default)]
+pub struct Switch {
+    pub lag_blocks: u64,
+    /// Takes transactions and loses them.
+    pub forgets: bool,
+    pub down: bool,
+    /// Requests vanish before they arrive.
+    pub lose_requests: bool,
+    /// Requests arrive and take effect; their answers vanish.
+    pub lose_answers: bool,
+    /// The same, but only of broadcasts and looks: the relay sees the chain, not its transactions.
+    pub lose_fates: bool,
+    pub lie: Option<Lie>,
+}
+
+/// The nodes of one ledger, and their switches.
+pub struct Network {
+    pub ledger: Mutex<Ledger>,
+    switches: Mutex<Vec<Switch>>,
+    blocks: watch::Sender<u64>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Network {
+    pub fn new(ledger: Ledger, nodes: usize, clock: Arc<dyn Clock>) -> Network {
+        Network {
+            blocks: watch::Sender::new(ledger.height()),
+            ledger: Mutex::new(ledger),
+            switches: Mutex::new(vec![Switch::default(); nodes]),
+            clock,
+        }
+    }
+
+    /// Makes a block every `block_ms` for ever.
+    pub async fn make_blocks(self: Arc<Network>, block_ms: u64) {
+        loop {
+            self.clock.sleep(Duration::from_millis(block_ms)).await;
+            let height = {
+                let mut ledger = self.ledger.lock();
+                let after = ledger.chain().head().timestamp_ns + 1;
+                ledger.produce(after.max(self.clock.now_ms() * 1_000_000)).block.height
+            };
+            self.blocks.send_replace(height);
+        }
+    }
+
+    pub fn reorg(&self, depth: u64, drop: bool) {
+        let height = {
+            let mut ledger = self.ledger.lock();
+            ledger.reorg(depth, drop);
+            ledger.height()
+        };
+        self.blocks.send_replace(height);
+    }
+
+    /// Changes one node's switch.
+    pub fn node(&self, node: usize, change: impl FnOnce(&mut Switch)) {
+        change(&mut self.switches.lock()[node]);
+    }
+
+    /// Changes every node's switch.
+    pub fn all(&self, change: impl FnMut(&mut Switch)) {
+        self.switches.lock().iter_mut().for_each(change);
+    }
+
+    /// Waits, block by block, for what a request waits for.
+    async fn wait(&self, waiting: Waiting, lag_blocks: u64) -> Answer {
+        let mut blocks = self.blocks.subscribe();
+        let timeout = self.clock.sleep(Duration::from_millis(rpc::TIMEOUT_MS));
+        tokio::pin!(timeout);
+        loop {
+            if let Some(answer) = waiting.poll(self.ledger.lock().view(lag_blocks)) {
+                return answer;
+            }
+            tokio::select! {
+                biased;
+                _ = &mut timeout => return waiting.timeout(),
+                _ = blocks.changed() => {}
+            }
+        }
+    }
+
+    async fn serve(&self, switch: &Switch, request: &Value) -> HttpAnswer {
+        if let Some(answer) = switch.lie.as_ref().and_then(|lie| lie(request)) {
+            return answer;
+        }
+        let reply = {
+            let mut ledger = self.ledger.lock();
+            let mut node = Node {
+                ledger: &mut ledger,
+                lag_blocks: switch.lag_blocks,
+                forgets: switch.forgets,
+                rpc_addr: "node",
+            };
+            rpc::handle(&mut node, request)
+        };
+        let answer = match reply {
+            Reply::Answer(answer) => answer,
+            Reply::Wait(waiting) => self.wait(waiting, switch.lag_blocks).await,
+        };
+        let body = match answer.body {
+            Body::Json(json) => json.to_string(),
+            Body::Text(text) => text,
+        };
+        HttpAnswer { status: answer.http_status, body: Bytes::from(body) }
+    }
+}
+
+#[async_trait]
+impl Transport for Network {
+    async fn post(
+        &self,
+        url: &Url,
+        body: Bytes,
+        timeout: Duration,
+    ) -> Result<HttpAnswer, TransportError> {
+        let lost = || TransportError::Unsure("the answer never came".to_owned());
+        let node = url.origin().trim_start_matches("http://node").parse::<usize>();
+        let switch = node.ok().and_then(|node| self.switches.lock().get(node).cloned());
+        let switch = switch.ok_or_else(|| TransportError::NotSent("no such node".to_owned()))?;
+        if switch.down {
+            return Err(TransportError::NotSent("connection refused".to_owned()));
+        }
+        if switch.lose_requests {
+            self.clock.sleep(timeout).await;
+            return Err(lost());
+        }
+        let request: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let answer = tokio::select! {
+            biased;
+            answer = self.serve(&switch, &request) => answer,
+            _ = self.clock.sleep(timeout) => return Err(lost()),
+        };
+        let about_fate = matches!(rpc::method_of(&request), "send_tx" | "tx");
+        if switch.lose_answers || (switch.lose_fates && about_fate) {
+            self.clock.sleep(timeout).await;
+            return Err(lost());
+        }
+        Ok(answer)
+    }
+}
