@@ -292,7 +292,7 @@ impl Watch {
         let text = self.connection.get("/metrics").await?;
         let text = String::from_utf8_lossy(&text);
         let finished = sum(&text, "landfall_completed_total") + sum(&text, "landfall_failed_total");
-        Ok(Figures { finished, rpc_calls: sum(&text, "landfall_rpc_calls_total") })
+        Ok(Figures { finished, rpc_calls: sum(&text, "landfall_rpc_calls") })
     }
 
     pub async fn until_finished(&mut self, relay: &mut Running, goal: f64) -> Result<Figures> {
@@ -337,9 +337,9 @@ mod tests {
     #[test]
     fn a_counter_is_added_up_over_its_labels() {
         let metrics = "# TYPE landfall_rpc_calls counter\n\
-                       landfall_rpc_calls_total{endpoint=\"a b\"} 3\n\
-                       landfall_rpc_calls_total{endpoint=\"c\"} 4\n\
-                       landfall_rpc_calls_totally 9\n";
-        assert_eq!(sum(metrics, "landfall_rpc_calls_total"), 7.0);
+                       landfall_rpc_calls{endpoint=\"a b\"} 3\n\
+                       landfall_rpc_calls{endpoint=\"c\"} 4\n\
+                       landfall_rpc_callsign 9\n";
+        assert_eq!(sum(metrics, "landfall_rpc_calls"), 7.0);
     }
 }

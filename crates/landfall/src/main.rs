@@ -1,7 +1,116 @@
-//! tmp
+//! Landfall, the binary: reads the command line and the configuration, and puts the rooms together.
+//!
+//! Everything that decides anything is in the other crates. Here: [`config`], the command line
+//! ([`cli`]), the wiring ([`wire`]), and commands for operators, which read the store themselves so
+//! that they work while the relay does not.
+
+mod audit;
+mod check;
+mod cli;
 mod config;
-fn main() {
-    if std::env::args().nth(1).as_deref() == Some("settings") {
-        print!("{}", config::reference_markdown());
+mod dev;
+mod failure;
+mod folder;
+mod serve;
+mod show;
+mod sim;
+mod transfers;
+mod wire;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Parser as _;
+use landfall_core::store::Store;
+
+use cli::{Arguments, Command, Ledger, ReadArguments, Transfers};
+use config::{Need, Sources};
+use failure::Result;
+use show::Show;
+
+fn main() -> ExitCode {
+    let command = Arguments::parse().command.unwrap_or(Command::Dev(Default::default()));
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("error: no runtime: {error}");
+            return ExitCode::from(3);
+        }
+    };
+    let ended = runtime.block_on(run(command));
+    // Whatever still runs (a long poll, a slow node) must not hold the process up.
+    runtime.shutdown_background();
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            let text = failure.to_string();
+            if !text.is_empty() {
+                eprintln!("error: {text}");
+            }
+            failure.exit_code()
+        }
     }
+}
+
+async fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Dev(arguments) => dev::run(&arguments).await,
+        Command::Serve(arguments) => serve::run(&arguments).await,
+        Command::Sim { ledger: Ledger::Near(arguments) } => sim::run(&arguments).await,
+        Command::Check(arguments) => check::run(&arguments).await,
+        Command::Audit(arguments) => audit::run(&arguments).await,
+        Command::Transfers { ask } => transfers(ask).await,
+        Command::Lanes(read) => {
+            let (store, show) = reading(&read).await?;
+            transfers::lanes(&store, &show, wire::clock().now_ms()).await
+        }
+        Command::Settings { markdown, json } => settings(markdown, json),
+    }
+}
+
+async fn transfers(ask: Transfers) -> Result<()> {
+    match ask {
+        Transfers::Get { key, tenant, read } => {
+            let (store, show) = reading(&read).await?;
+            transfers::get(&store, &show, &tenant, &key).await
+        }
+        Transfers::List { list, read } => {
+            let (store, show) = reading(&read).await?;
+            transfers::list(&store, &show, &list).await
+        }
+        Transfers::Watch { watch, read } => {
+            let (store, show) = reading(&read).await?;
+            transfers::watch(&store, wire::clock().as_ref(), &show, &watch).await
+        }
+    }
+}
+
+/// The store to read, and how to show it.
+async fn reading(read: &ReadArguments) -> Result<(Arc<dyn Store>, Show)> {
+    let data = read.data.as_ref().map(|path| path.display().to_string());
+    let sources =
+        Sources::surroundings(read.config.clone()).with_flag("instance.data", "--data", data);
+    let config = config::load(&sources, Need::Store)?;
+    let store = wire::open_existing_store(&config, wire::clock()).await?;
+    Ok((store, Show::on_stdout(read.json)))
+}
+
+fn settings(markdown: bool, json: bool) -> Result<()> {
+    let show = Show::on_stdout(json);
+    if json {
+        show.value(&config::reference_json());
+    } else if markdown {
+        show.line(config::reference_markdown().trim_end());
+    } else {
+        let mut table = show::Table::new(&["SETTING", "DEFAULT", "VARIABLE"]);
+        for setting in config::SETTINGS {
+            table.row(vec![
+                (show::Style::Bold, setting.name()),
+                (show::Style::Plain, setting.default.to_owned()),
+                (show::Style::Dim, setting.variable()),
+            ]);
+        }
+        show.table(&table);
+    }
+    Ok(())
 }

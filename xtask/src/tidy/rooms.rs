@@ -57,7 +57,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("near-primitives", &["landfall-rail-near", "landfall-sim"]),
     ("near-crypto", &["landfall-rail-near", "landfall-sim"]),
     ("rusqlite", &["landfall-store-sqlite"]),
-    ("axum", &["landfall-api", "landfall-sim"]),
+    ("axum", &["landfall", "landfall-api", "landfall-sim"]),
     ("hyper-rustls", &["landfall-rpc"]),
     ("clap", &["landfall", "xtask"]),
     ("anyhow", &["landfall", "xtask"]),

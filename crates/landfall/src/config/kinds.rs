@@ -93,20 +93,24 @@ impl Parse for LogFormat {
 pub enum Scope {
     Submit,
     Read,
-    Operate,
 }
 
-const SCOPES: [(&str, Scope); 3] =
-    [("submit", Scope::Submit), ("read", Scope::Read), ("operate", Scope::Operate)];
+const SCOPES: [(&str, Scope); 2] = [("submit", Scope::Submit), ("read", Scope::Read)];
 
 /// One caller of the API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiKey {
+    /// The key itself, or [`DIGEST_PREFIX`] and its SHA-256 in hexadecimal.
     pub key: Secret,
     /// Scopes its idempotency keys; callers of one tenant see each other's transfers.
     pub tenant: String,
     pub scopes: Vec<Scope>,
 }
+
+/// Before a digest that stands for the key.
+pub const DIGEST_PREFIX: &str = "sha256:";
+/// Hexadecimal digits of a SHA-256.
+const DIGEST_DIGITS: usize = 64;
 
 /// A shorter key could be guessed.
 pub const API_KEY_LENGTH_MIN: usize = 16;
@@ -146,6 +150,15 @@ fn api_key(number: usize, item: &Value) -> Result<ApiKey, Wrong> {
             "make one with `openssl rand -hex 32`",
         );
     }
+    let digest = key.strip_prefix(DIGEST_PREFIX);
+    if digest.is_some_and(|digest| {
+        digest.len() != DIGEST_DIGITS || !digest.bytes().all(|digit| digit.is_ascii_hexdigit())
+    }) {
+        return wrong(
+            format!("item {number}: after {DIGEST_PREFIX} come {DIGEST_DIGITS} hexadecimal digits"),
+            "make them with `printf %s KEY | sha256sum`",
+        );
+    }
     Ok(ApiKey { key: Secret::new(key), tenant: tenant.to_owned(), scopes })
 }
 
@@ -167,7 +180,7 @@ fn scopes(number: usize, written: Option<&Value>) -> Result<Vec<Scope>, Wrong> {
     let Some(written) = written else {
         return Ok(vec![Scope::Submit, Scope::Read]);
     };
-    let remedy = "scopes are \"submit\", \"read\" and \"operate\"";
+    let remedy = "scopes are \"submit\" and \"read\"";
     let Some(words) = written.as_array() else {
         return wrong(format!("item {number}: scopes is no list"), remedy);
     };

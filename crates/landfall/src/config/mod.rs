@@ -20,7 +20,7 @@ mod value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-pub use kinds::{ApiKey, Auth, LogFormat, QueueUrl, Scope, StoreUrl};
+pub use kinds::{ApiKey, Auth, DIGEST_PREFIX, LogFormat, QueueUrl, Scope, StoreUrl};
 pub use mistake::{Mistake, Mistakes, Place};
 pub use reference::{json as reference_json, markdown as reference_markdown};
 pub use secret::Secret;
@@ -33,7 +33,7 @@ use value::{Parse, Raw};
 /// The file that is read when none is named, if it exists.
 pub const DEFAULT_FILE: &str = "landfall.toml";
 /// The store's file in the data folder.
-const STORE_FILE: &str = "landfall.db";
+pub const STORE_FILE: &str = "landfall.db";
 
 /// What a command needs to be right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,8 +51,8 @@ pub enum Need {
 pub struct Sources {
     /// Named by a flag; then it must exist.
     pub file: Option<PathBuf>,
-    /// Where the default file is looked for.
-    pub folder: PathBuf,
+    /// Where the default file is looked for, if anywhere.
+    pub folder: Option<PathBuf>,
     pub variables: BTreeMap<String, String>,
     /// `section.key`, the flag's name, its text.
     pub flags: Vec<(&'static str, &'static str, String)>,
@@ -66,7 +66,7 @@ impl Sources {
             .filter_map(|(name, text)| Some((name.into_string().ok()?, text.into_string().ok()?)))
             .collect();
         let file = file.or_else(|| std::env::var_os("LANDFALL_CONFIG").map(PathBuf::from));
-        Sources { file, folder: PathBuf::new(), variables, flags: Vec::new() }
+        Sources { file, folder: Some(PathBuf::new()), variables, flags: Vec::new() }
     }
 
     pub fn with_flag(
@@ -111,13 +111,10 @@ fn concerns_store(mistake: &Mistake) -> bool {
 }
 
 fn read_file(sources: &Sources, mistakes: &mut Vec<Mistake>, unread: &mut Vec<Mistake>) -> Given {
-    let path = match &sources.file {
-        Some(path) => path.clone(),
-        None => sources.folder.join(DEFAULT_FILE),
-    };
-    if sources.file.is_none() && !path.exists() {
+    let default = sources.folder.as_ref().map(|folder| folder.join(DEFAULT_FILE));
+    let Some(path) = sources.file.clone().or_else(|| default.filter(|path| path.exists())) else {
         return Given::new();
-    }
+    };
     let read = match std::fs::read_to_string(&path) {
         Ok(text) => source::from_file(&path, &text, mistakes),
         Err(error) => Err(Mistake {

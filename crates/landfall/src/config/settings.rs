@@ -21,7 +21,8 @@ settings! {
         /// out who can reach the port.
         auth: Auth = "keys";
         /// The callers, each with a key, a tenant (the scope of its idempotency keys) and scopes
-        /// ("submit", "read", "operate"). In a variable: a JSON array.
+        /// ("submit", "read"). A key may be given as `sha256:` and its digest in hexadecimal, so
+        /// that the file does not hold it. In a variable: a JSON array.
         keys: Vec<ApiKey> = "";
         /// Largest body of `POST /transfer`. A payout takes a few hundred bytes.
         body_limit_bytes: u64 = "65536", in 1024..=16777216;
@@ -29,11 +30,9 @@ settings! {
         many_limit_bytes: u64 = "4194304", in 1024..=67108864;
         /// Most payouts in one `POST /transfers`: one commit, so nobody waits long behind it.
         many_max: u64 = "1000", in 1..=10000;
-        /// Requests a second that each key (each address, with `auth = "off"`) may make; 0 is
-        /// without limit.
+        /// Requests a second that each key may make, each payout of `POST /transfers` counting as
+        /// one; 0 is without limit.
         rate_limit_per_s: u64 = "0", in 0..=1000000;
-        /// Requests that may come at once before the rate counts. 0 is one second's worth.
-        rate_limit_burst: u64 = "0", in 0..=1000000;
     }
     /// The truth: where transfers and attempts are kept.
     store: Store {
@@ -112,15 +111,12 @@ settings! {
         /// Failures charged to a transfer while its payment is verified.
         verification_retries: u64 = "20", in 0..=1000, seed "MAX_VERIFICATION_RETRIES";
         /// First pause before a failed step is tried again; doubles, with jitter.
-        retry_ms: u64 = "1000", in 10..=600000;
+        retry_ms: u64 = "500", in 10..=600000;
         /// Where the doubling ends.
         retry_max_ms: u64 = "60000", in 10..=3600000;
         /// Unfinished transfers above which new ones are refused with 503: what is taken must
         /// also be paid in reasonable time.
         backlog_max: u64 = "1000000", in 1..=100000000;
-        /// Put the transfer's id into the memo of payouts that have none, so that a payment on
-        /// the ledger can be traced back even without the store. Costs a little gas.
-        memo_transfer_id: bool = "false";
         /// How long a shutdown may take before the process leaves anyway.
         grace_ms: u64 = "30000", in 0..=600000;
     }

@@ -22,7 +22,8 @@ fn sources(file: &str, variables: &[(&str, &str)]) -> (tempfile::TempDir, Source
     std::fs::write(folder.path().join(DEFAULT_FILE), file).expect("a file");
     let variables =
         variables.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
-    let sources = Sources { folder: folder.path().to_owned(), variables, ..Sources::default() };
+    let sources =
+        Sources { folder: Some(folder.path().to_owned()), variables, ..Sources::default() };
     (folder, sources)
 }
 

@@ -1,0 +1,223 @@
+//! The command line. A bare `landfall` is `landfall dev`.
+//!
+//! Not here: what the commands do (`dev`, `serve`, `sim`, `check`, `transfers`, `audit`).
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::failure::EXIT_CODES;
+
+/// Where `landfall dev` keeps everything unless told otherwise. Beside production's default, not
+/// in it.
+pub const DEV_DATA: &str = "landfall-data/dev";
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "landfall",
+    version,
+    about = "Relays token payouts and lands each exactly once",
+    after_help = EXIT_CODES
+)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Everything embedded: store, queue, a simulated NEAR, the API. What a bare `landfall` does.
+    Dev(DevArguments),
+    /// Production, as configured.
+    Serve(ConfigArguments),
+    /// A simulated ledger on its own.
+    Sim {
+        #[command(subcommand)]
+        ledger: Ledger,
+    },
+    /// Reads the configuration and tries the store, the ledger and the keys.
+    Check(CheckArguments),
+    /// What became of transfers, read from the store; works while the relay is down.
+    Transfers {
+        #[command(subcommand)]
+        ask: Transfers,
+    },
+    /// Signing keys: who holds them, what is in flight.
+    Lanes(ReadArguments),
+    /// Compares the store with the ledger; exits with 1 on any difference.
+    Audit(CheckArguments),
+    /// All settings with their defaults and reasons.
+    Settings {
+        /// As docs/configuration.md.
+        #[arg(long, conflicts_with = "json")]
+        markdown: bool,
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct DevArguments {
+    /// Where the API listens; loopback only.
+    #[arg(long, default_value = "127.0.0.1:3000")]
+    pub listen: SocketAddr,
+    /// Where everything is kept. A second start goes on where the first ended.
+    #[arg(long, default_value = DEV_DATA)]
+    pub data: PathBuf,
+}
+
+impl Default for DevArguments {
+    fn default() -> DevArguments {
+        DevArguments {
+            listen: SocketAddr::from(([127, 0, 0, 1], 3000)),
+            data: PathBuf::from(DEV_DATA),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct ConfigArguments {
+    /// The configuration; `landfall.toml` if there is one.
+    #[arg(long)]
+    pub config: Option<PathBuf>,
+    /// Where the API listens, whatever the configuration says.
+    #[arg(long)]
+    pub listen: Option<String>,
+    /// The data folder, whatever the configuration says.
+    #[arg(long)]
+    pub data: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct CheckArguments {
+    /// The configuration; `landfall.toml` if there is one.
+    #[arg(long)]
+    pub config: Option<PathBuf>,
+    /// The data folder, whatever the configuration says.
+    #[arg(long)]
+    pub data: Option<PathBuf>,
+    /// For programs.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct ReadArguments {
+    /// The configuration that names the store; `landfall.toml` if there is one.
+    #[arg(long, global = true)]
+    pub config: Option<PathBuf>,
+    /// The data folder whose store to read, such as that of `landfall dev`.
+    #[arg(long, global = true)]
+    pub data: Option<PathBuf>,
+    /// For programs.
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Transfers {
+    /// One transfer with its audit trail.
+    Get {
+        /// Its idempotency key.
+        key: String,
+        /// Whose key it is, where API keys are in use.
+        #[arg(long, default_value = "")]
+        tenant: String,
+        #[command(flatten)]
+        read: ReadArguments,
+    },
+    /// Transfers, newest first.
+    List {
+        #[command(flatten)]
+        list: ListArguments,
+        #[command(flatten)]
+        read: ReadArguments,
+    },
+    /// Follows one transfer until it is final; without a key, counts per state.
+    Watch {
+        #[command(flatten)]
+        watch: WatchArguments,
+        #[command(flatten)]
+        read: ReadArguments,
+    },
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct ListArguments {
+    /// Such as COMPLETED or queued-transfer.
+    #[arg(long)]
+    pub state: Option<String>,
+    #[arg(long)]
+    pub receiver: Option<String>,
+    #[arg(long)]
+    pub tenant: Option<String>,
+    /// Only ids below this one: the next page.
+    #[arg(long)]
+    pub before: Option<u64>,
+    #[arg(long, default_value_t = 50)]
+    pub limit: usize,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct WatchArguments {
+    pub key: Option<String>,
+    #[arg(long, default_value = "")]
+    pub tenant: String,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Ledger {
+    /// A simulated NEAR with a token, a relay account and its keys, announced in one JSON line.
+    Near(SimArguments),
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct SimArguments {
+    /// Where the first node listens; further nodes take free ports beside it.
+    #[arg(long, default_value = "127.0.0.1:3030")]
+    pub listen: SocketAddr,
+    /// How many nodes serve the same ledger.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=16))]
+    pub nodes: u64,
+    /// Access keys of the relay's account.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub keys: u64,
+    /// Milliseconds between blocks.
+    #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    pub block_ms: u64,
+    /// Whether a block takes only as much gas as a real shard's chunk.
+    #[arg(long, value_enum, default_value = "on")]
+    pub chunk_gas: Switch,
+    /// Keeps the ledger across restarts.
+    #[arg(long)]
+    pub state: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    On,
+    Off,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_bare_call_is_dev_with_its_defaults() {
+        let bare = Arguments::parse_from(["landfall"]);
+        assert!(bare.command.is_none());
+        let Some(Command::Dev(dev)) = Arguments::parse_from(["landfall", "dev"]).command else {
+            panic!("dev is a command");
+        };
+        let default = DevArguments::default();
+        assert_eq!((dev.listen, dev.data), (default.listen, default.data));
+    }
+}

@@ -1,0 +1,105 @@
+//! `landfall dev`: everything on this machine, in one process and one folder.
+//!
+//! The relay is the real one; only the ledger is simulated, and it speaks the real protocol over
+//! loopback. Nothing is read from `landfall.toml`, and of the environment only `LANDFALL_ENGINE__…`
+//! and `LANDFALL_LOG__…`, so that a trial never reaches a real network.
+
+use std::net::SocketAddr;
+
+use landfall_sim::near::{SimConfig, SimNear};
+
+use crate::cli::DevArguments;
+use crate::config::{self, Config, Need, Sources};
+use crate::failure::{Failure, Result};
+use crate::folder::Folder;
+use crate::serve::{Leave, listen, until_told};
+use crate::{sim, wire};
+
+/// Lanes of the relay: enough to see several at work.
+const KEYS: usize = 5;
+/// Half of NEAR's own, for people who wait.
+const BLOCK_MS: u64 = 300;
+/// The ledger's own file in the data folder.
+const LEDGER_FILE: &str = "near.sim";
+/// Settings that may come from the environment.
+const VARIABLES: [&str; 2] = ["LANDFALL_ENGINE__", "LANDFALL_LOG__"];
+
+pub async fn run(arguments: &DevArguments) -> Result<()> {
+    if !arguments.listen.ip().is_loopback() {
+        return Err(Failure::Mistaken(format!(
+            "dev has no API keys and listens on loopback only, not on {}; use `landfall serve` to \
+             be reached by others",
+            arguments.listen
+        )));
+    }
+    let mut leave = Leave::new()?;
+    let folder = Folder::take(&arguments.data)?;
+    let listener = listen(arguments.listen).await?;
+    let ledger = sim::start(SimConfig {
+        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        keys: KEYS,
+        block_ms: BLOCK_MS,
+        state: Some(arguments.data.join(LEDGER_FILE)),
+        ..SimConfig::default()
+    })
+    .await?;
+    let config = configuration(arguments, &ledger)?;
+    wire::start_log(&config);
+    let clock = wire::clock();
+    let relay = tokio::select! {
+        started = wire::start(&config, &folder, clock.clone()) => started?,
+        () = leave.asked() => return Ok(()),
+    };
+    let address = listener.local_addr().unwrap_or(arguments.listen);
+    println!("{}", welcome(address, &ledger, arguments, clock.now_ms()));
+    until_told(relay, listener, &config, clock, leave).await?;
+    ledger.shutdown().await;
+    Ok(())
+}
+
+fn configuration(arguments: &DevArguments, ledger: &SimNear) -> Result<Config> {
+    let said = ledger.announcement();
+    let text = |name: &str| said[name].as_str().map(str::to_owned);
+    let mut sources = Sources::surroundings(None)
+        .with_flag("api.listen", "--listen", Some(arguments.listen.to_string()))
+        .with_flag("api.auth", "dev", Some("off".into()))
+        .with_flag("instance.data", "--data", Some(arguments.data.display().to_string()))
+        .with_flag("near.rpc_urls", "dev", text("rpc_url"))
+        .with_flag("near.token", "dev", text("token"))
+        .with_flag("near.relay_account", "dev", text("relay_account"))
+        .with_flag("near.access_keys", "dev", Some(said["access_keys"].to_string()));
+    sources.folder = None;
+    sources.file = None;
+    sources.variables.retain(|name, _| VARIABLES.iter().any(|prefix| name.starts_with(prefix)));
+    if !sources.variables.contains_key("LANDFALL_LOG__FORMAT") {
+        sources = sources.with_flag("log.format", "dev", Some("pretty".into()));
+    }
+    Ok(config::load(&sources, Need::Serve)?)
+}
+
+/// Where everything is, and a line to try that works as printed: its key is new on every start.
+fn welcome(address: SocketAddr, ledger: &SimNear, arguments: &DevArguments, now_ms: u64) -> String {
+    let said = ledger.announcement();
+    let rpc = said["rpc_url"].as_str().unwrap_or_default();
+    let key = format!("try-{}", now_ms / 1_000);
+    let data = arguments.data.display();
+    format!(
+        "\
+Landfall dev: a real relay on a simulated NEAR, all on this machine.
+
+  API     http://{address}  (try it in a browser: http://{address}/docs)
+  NEAR    {rpc}  simulated; what was paid: {rpc}/sim/transfers
+  data    {data}  (start again and it goes on; delete it and it begins anew)
+
+Pay somebody:
+
+  curl -i http://{address}/transfer -H 'X-Idempotency-Key: {key}' \
+-H 'Content-Type: application/json' -d '{{\"receiver_id\":\"alice.near\",\"amount\":\"1000000\"}}'
+
+and see it land:
+
+  curl 'http://{address}/transfer/{key}?wait=30s'
+  landfall transfers list --data {data}
+"
+    )
+}

@@ -1,0 +1,124 @@
+//! `landfall serve`: the relay as configured, until it is told to leave.
+//!
+//! SIGTERM or SIGINT stops intake, lets attempts in flight be stored and lanes be released, and
+//! leaves within `engine.grace_ms`. A second signal leaves at once. `kill -9` is just a slower
+//! shutdown: everything that was answered is in the store.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::serve::ListenerExt as _;
+use landfall_core::Clock;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::cli::ConfigArguments;
+use crate::config::{self, Auth, Config, Need, Sources};
+use crate::failure::{Failure, Result};
+use crate::folder::Folder;
+use crate::wire::{self, Relay};
+
+pub async fn run(arguments: &ConfigArguments) -> Result<()> {
+    let data = arguments.data.as_ref().map(|path| path.display().to_string());
+    let sources = Sources::surroundings(arguments.config.clone())
+        .with_flag("api.listen", "--listen", arguments.listen.clone())
+        .with_flag("instance.data", "--data", data);
+    let config = config::load(&sources, Need::Serve)?;
+    wire::start_log(&config);
+    let mut leave = Leave::new()?;
+    let folder = Folder::take(&config.instance.data)?;
+    let listener = listen(config.api.listen).await?;
+    let clock = wire::clock();
+    let relay = tokio::select! {
+        started = wire::start(&config, &folder, clock.clone()) => started?,
+        () = leave.asked() => return Ok(()),
+    };
+    announce(&config, &listener, &relay);
+    until_told(relay, listener, &config, clock, leave).await
+}
+
+fn announce(config: &Config, listener: &TcpListener, relay: &Relay) {
+    if config.api.auth == Auth::Off && !config.api.listen.ip().is_loopback() {
+        tracing::warn!("api.auth is off: whoever reaches the port can pay out");
+    }
+    tracing::info!(
+        listen = %listener.local_addr().unwrap_or(config.api.listen),
+        network = %relay.network,
+        data = %config.instance.data.display(),
+        version = env!("CARGO_PKG_VERSION"),
+        "serving"
+    );
+}
+
+pub async fn listen(address: SocketAddr) -> Result<TcpListener> {
+    TcpListener::bind(address).await.map_err(|error| {
+        Failure::Unable(format!(
+            "cannot listen on {address} ({error}); stop what listens there, or name another \
+             address by --listen"
+        ))
+    })
+}
+
+/// Signals that ask the process to leave.
+pub struct Leave {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Leave {
+    pub fn new() -> Result<Leave> {
+        let terminate = signal(SignalKind::terminate())?;
+        Ok(Leave { terminate, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    pub async fn asked(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// Serves until a signal, then leaves within the grace.
+pub async fn until_told(
+    relay: Relay,
+    listener: TcpListener,
+    config: &Config,
+    clock: Arc<dyn Clock>,
+    mut leave: Leave,
+) -> Result<()> {
+    let grace = Duration::from_millis(config.engine.grace_ms);
+    let (stop, mut stopped) = watch::channel(false);
+    // An answer is small: it must not wait for the acknowledgement of the one before.
+    let listener = listener.tap_io(|stream| {
+        let _ = stream.set_nodelay(true);
+    });
+    let told = async move {
+        // The sender lives as long as the relay; its end means the same.
+        let _ = stopped.wait_for(|stop| *stop).await;
+    };
+    let server = axum::serve(listener, relay.router).with_graceful_shutdown(told);
+    let mut serving = tokio::spawn(server.into_future());
+    tokio::select! {
+        ended = &mut serving => {
+            let why = ended.map_or_else(|error| error.to_string(), |ended| format!("{ended:?}"));
+            return Err(Failure::Unable(format!("the server ended by itself: {why}")));
+        }
+        () = leave.asked() => {}
+    }
+    tracing::info!(grace_ms = config.engine.grace_ms, "leaving");
+    stop.send_replace(true);
+    let orderly = async {
+        relay.engine.stop(grace).await;
+        // Answers under way may finish; nobody new is let in.
+        let _ = serving.await;
+    };
+    tokio::select! {
+        () = orderly => tracing::info!("left in order"),
+        () = clock.sleep(grace) => tracing::warn!("left without waiting for the rest"),
+        () = leave.asked() => tracing::warn!("left at once, as told twice"),
+    }
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! What people see: tables and colour on a terminal, plain text in a pipe, JSON when asked for.
+//!
+//! Colour goes only to a terminal, and never when `NO_COLOR` is set.
+
+use std::io::{IsTerminal, Write};
+
+use serde_json::Value;
+
+/// A style of text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    Plain,
+    Dim,
+    Bold,
+    Good,
+    Warn,
+    Bad,
+}
+
+impl Style {
+    fn code(self) -> &'static str {
+        match self {
+            Style::Plain => "",
+            Style::Dim => "\x1b[2m",
+            Style::Bold => "\x1b[1m",
+            Style::Good => "\x1b[32m",
+            Style::Warn => "\x1b[33m",
+            Style::Bad => "\x1b[31m",
+        }
+    }
+}
+
+/// Where a command's answer goes.
+#[derive(Debug, Clone, Copy)]
+pub struct Show {
+    pub json: bool,
+    pub colour: bool,
+    pub terminal: bool,
+}
+
+impl Show {
+    pub fn on_stdout(json: bool) -> Show {
+        let terminal = std::io::stdout().is_terminal();
+        let colour = terminal && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty());
+        Show { json, colour, terminal }
+    }
+
+    pub fn paint(&self, style: Style, text: &str) -> String {
+        match (self.colour, style) {
+            (false, _) | (_, Style::Plain) => text.to_owned(),
+            (true, style) => format!("{}{text}\x1b[0m", style.code()),
+        }
+    }
+
+    pub fn line(&self, text: &str) {
+        // A closed pipe (`| head`) is no failure of ours.
+        let _ = writeln!(std::io::stdout(), "{text}");
+    }
+
+    pub fn value(&self, value: &Value) {
+        let text = match self.terminal {
+            true => serde_json::to_string_pretty(value).unwrap_or_default(),
+            false => value.to_string(),
+        };
+        self.line(&text);
+    }
+
+    pub fn table(&self, table: &Table) {
+        self.line(table.render(self).trim_end_matches('\n'));
+    }
+}
+
+/// Rows under a head, in columns as wide as their widest cell.
+#[derive(Debug, Default)]
+pub struct Table {
+    head: Vec<&'static str>,
+    rows: Vec<Vec<(Style, String)>>,
+}
+
+impl Table {
+    pub fn new(head: &[&'static str]) -> Table {
+        Table { head: head.to_vec(), rows: Vec::new() }
+    }
+
+    pub fn row(&mut self, cells: Vec<(Style, String)>) {
+        self.rows.push(cells);
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let mut widths: Vec<usize> = self.head.iter().map(|name| name.len()).collect();
+        for row in &self.rows {
+            for (width, (_, cell)) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.chars().count());
+            }
+        }
+        widths
+    }
+
+    fn render(&self, show: &Show) -> String {
+        let widths = self.widths();
+        let head: Vec<(Style, String)> =
+            self.head.iter().map(|name| (Style::Dim, (*name).to_owned())).collect();
+        let mut text = String::new();
+        for row in std::iter::once(&head).chain(&self.rows) {
+            let cells = row.iter().zip(&widths).map(|((style, cell), width)| {
+                let padding = " ".repeat(width.saturating_sub(cell.chars().count()));
+                format!("{}{padding}", show.paint(*style, cell))
+            });
+            text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// A time as people and programs read it: RFC 3339, UTC.
+pub fn time(ms: u64) -> String {
+    let ms = i64::try_from(ms).unwrap_or(i64::MAX);
+    format!("{:.3}", jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::MAX))
+}
+
+/// The head of a long text.
+pub fn short(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let head: String = text.chars().take(most.saturating_sub(1)).collect();
+    format!("{head}…")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let mut table = Table::new(&["KEY", "STATUS"]);
+        table.row(vec![(Style::Plain, "payroll-1".into()), (Style::Good, "COMPLETED".into())]);
+        table
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let show = Show { json: false, colour: false, terminal: false };
+        assert_eq!(table().render(&show), "KEY        STATUS\npayroll-1  COMPLETED\n");
+    }
+
+    #[test]
+    fn colour_is_for_terminals_alone() {
+        let show = Show { json: false, colour: true, terminal: true };
+        assert!(table().render(&show).contains("\x1b[32mCOMPLETED\x1b[0m"));
+    }
+
+    #[test]
+    fn times_and_long_texts_are_readable() {
+        assert_eq!(time(1_760_090_400_123), "2025-10-10T10:00:00.123Z");
+        assert_eq!((short("abcdef", 4).as_str(), short("abc", 4).as_str()), ("abc…", "abc"));
+    }
+}

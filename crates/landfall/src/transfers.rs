@@ -1,0 +1,292 @@
+//! `landfall transfers get|list|watch` and `landfall lanes`: what the store says, read directly.
+//!
+//! They read the store and not the API, so that they work when the relay does not run, which is when
+//! somebody needs them. They write nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use landfall_core::store::{ListFilter, Store};
+use landfall_core::{Clock, Lane, Payload, RailName, State, TrailEntry, Transfer, TransferId};
+use serde_json::{Value, json};
+
+use crate::cli::{ListArguments, WatchArguments};
+use crate::failure::{Failure, Result};
+use crate::show::{Show, Style, Table, short, time};
+
+/// How often a watched store is read again: as often as a person can follow.
+const WATCH: Duration = Duration::from_millis(500);
+/// Characters of an account id that fit a table.
+const RECEIVER_WIDTH: usize = 32;
+/// Characters of a hash that tell it from others.
+const HASH_WIDTH: usize = 12;
+
+pub async fn get(store: &Arc<dyn Store>, show: &Show, tenant: &str, key: &str) -> Result<()> {
+    let transfer = find(store, tenant, key).await?;
+    let trail = store.trail(transfer.id).await?;
+    print_story(show, &transfer, &trail);
+    Ok(())
+}
+
+async fn find(store: &Arc<dyn Store>, tenant: &str, key: &str) -> Result<Transfer> {
+    for rail in RailName::ALL {
+        if let Some(transfer) = store.by_key(rail, tenant, key).await? {
+            return Ok(transfer);
+        }
+    }
+    let whose = if tenant.is_empty() { String::new() } else { format!(" of tenant {tenant:?}") };
+    Err(Failure::No(format!(
+        "no transfer{whose} has the key {key:?}; with API keys in use, name its tenant by --tenant"
+    )))
+}
+
+pub async fn list(store: &Arc<dyn Store>, show: &Show, asked: &ListArguments) -> Result<()> {
+    let transfers = store.list(filter(asked)?).await?;
+    if show.json {
+        show.value(&transfers.iter().map(|one| transfer_json(one, None)).collect());
+        return Ok(());
+    }
+    let mut table =
+        Table::new(&["ID", "KEY", "STATUS", "RECEIVER", "AMOUNT", "TX", "RETRIES", "CREATED"]);
+    for transfer in &transfers {
+        table.row(vec![
+            (Style::Dim, transfer.id.to_string()),
+            (Style::Bold, transfer.key.clone()),
+            (style_of(transfer.state), transfer.state.name().to_owned()),
+            (Style::Plain, short(transfer.payload.receiver(), RECEIVER_WIDTH)),
+            (Style::Plain, transfer.payload.amount().to_string()),
+            (Style::Dim, short(transfer.tx_hash.as_deref().unwrap_or("-"), HASH_WIDTH)),
+            (Style::Plain, transfer.retry_count.to_string()),
+            (Style::Dim, time(transfer.created_ms)),
+        ]);
+    }
+    show.table(&table);
+    if transfers.len() == asked.limit {
+        let last = transfers.last().map_or(0, |transfer| transfer.id.0);
+        show.line(&show.paint(Style::Dim, &format!("more: add --before {last}")));
+    }
+    Ok(())
+}
+
+fn filter(asked: &ListArguments) -> Result<ListFilter> {
+    let state = match &asked.state {
+        None => None,
+        Some(name) => Some(state_named(name)?),
+    };
+    Ok(ListFilter {
+        tenant: asked.tenant.clone(),
+        state,
+        receiver: asked.receiver.clone(),
+        before: asked.before.map(TransferId),
+        limit: asked.limit,
+        ..ListFilter::default()
+    })
+}
+
+fn state_named(name: &str) -> Result<State> {
+    let all: Vec<State> = RailName::ALL.into_iter().flat_map(State::all).collect();
+    let wanted = name.to_uppercase().replace('-', "_");
+    all.iter().copied().find(|state| state.name() == wanted).ok_or_else(|| {
+        let names: Vec<&str> = all.iter().map(|state| state.name()).collect();
+        Failure::Mistaken(format!("{name:?} is no state; there are {}", names.join(", ")))
+    })
+}
+
+/// Follows one transfer until it is final, or the whole store until it is interrupted.
+pub async fn watch(
+    store: &Arc<dyn Store>,
+    clock: &dyn Clock,
+    show: &Show,
+    asked: &WatchArguments,
+) -> Result<()> {
+    match &asked.key {
+        Some(key) => watch_one(store, clock, show, &asked.tenant, key).await,
+        None => watch_counts(store, clock, show).await,
+    }
+}
+
+async fn watch_one(
+    store: &Arc<dyn Store>,
+    clock: &dyn Clock,
+    show: &Show,
+    tenant: &str,
+    key: &str,
+) -> Result<()> {
+    let mut shown = 0;
+    loop {
+        let transfer = find(store, tenant, key).await?;
+        let trail = store.trail(transfer.id).await?;
+        for entry in trail.iter().skip(shown) {
+            match show.json {
+                true => show.line(&event_json(entry).to_string()),
+                false => show.line(&event_line(show, entry)),
+            }
+        }
+        shown = trail.len();
+        if transfer.state.is_final() {
+            return Ok(());
+        }
+        clock.sleep(WATCH).await;
+    }
+}
+
+async fn watch_counts(store: &Arc<dyn Store>, clock: &dyn Clock, show: &Show) -> Result<()> {
+    let mut last = Vec::new();
+    loop {
+        let counts = store.counts().await?;
+        if counts != last {
+            let now = time(clock.now_ms());
+            if show.json {
+                let states: serde_json::Map<String, Value> =
+                    counts.iter().map(|(state, n)| (state.name().into(), (*n).into())).collect();
+                show.line(&json!({"time": now, "counts": states}).to_string());
+            } else {
+                let words: Vec<String> = counts
+                    .iter()
+                    .map(|(state, n)| {
+                        show.paint(style_of(*state), &format!("{} {n}", state.name()))
+                    })
+                    .collect();
+                show.line(&format!("{}  {}", show.paint(Style::Dim, &now), words.join("  ")));
+            }
+            last = counts;
+        }
+        clock.sleep(WATCH).await;
+    }
+}
+
+/// Lanes, their holders and what is in flight on them.
+pub async fn lanes(store: &Arc<dyn Store>, show: &Show, now_ms: u64) -> Result<()> {
+    let lanes = store.lanes().await?;
+    let mut rows = Vec::with_capacity(lanes.len());
+    for lane in &lanes {
+        rows.push((lane, store.open_attempts(&lane.id).await?.len()));
+    }
+    if show.json {
+        show.value(&rows.iter().map(|(lane, open)| lane_json(lane, *open)).collect());
+        return Ok(());
+    }
+    let mut table = Table::new(&["LANE", "HOLDER", "EPOCH", "NEXT NONCE", "OPEN", "STATUS"]);
+    for (lane, open) in rows {
+        let (style, status) = lane_status(lane, now_ms);
+        table.row(vec![
+            (Style::Bold, lane.id.to_string()),
+            (Style::Plain, lane.holder.clone().unwrap_or_else(|| "-".into())),
+            (Style::Dim, lane.epoch.to_string()),
+            (Style::Plain, lane.next_nonce.map_or("-".into(), |nonce| nonce.to_string())),
+            (Style::Plain, open.to_string()),
+            (style, status),
+        ]);
+    }
+    show.table(&table);
+    Ok(())
+}
+
+fn lane_status(lane: &Lane, now_ms: u64) -> (Style, String) {
+    match (&lane.halted, &lane.holder) {
+        (Some(halt), _) => (Style::Bad, format!("halted: {}", halt.reason)),
+        (None, Some(_)) if lane.lease_until_ms > now_ms => (Style::Good, "held".into()),
+        (None, _) => (Style::Warn, "free".into()),
+    }
+}
+
+fn lane_json(lane: &Lane, open: usize) -> Value {
+    let mut value = serde_json::to_value(lane).unwrap_or_default();
+    value["open_attempts"] = open.into();
+    value
+}
+
+fn print_story(show: &Show, transfer: &Transfer, trail: &[TrailEntry]) {
+    if show.json {
+        show.value(&transfer_json(transfer, Some(trail)));
+        return;
+    }
+    let Payload::Near(payout) = &transfer.payload;
+    show.line(&format!(
+        "{}  {}",
+        show.paint(Style::Bold, &transfer.key),
+        show.paint(style_of(transfer.state), transfer.state.name()),
+    ));
+    let line = |name: &str, text: &str| {
+        show.line(&format!("  {}  {text}", show.paint(Style::Dim, &format!("{name:<9}"))));
+    };
+    line("id", &transfer.id.to_string());
+    line("pays", &format!("{} of {} to {}", payout.amount, payout.token, payout.receiver_id));
+    line("from", &format!("{} on {}", payout.sender, payout.network));
+    if let Some(memo) = &payout.memo {
+        line("memo", memo);
+    }
+    line("tx", transfer.tx_hash.as_deref().unwrap_or("-"));
+    line("retries", &transfer.retry_count.to_string());
+    if let Some(aside) = &transfer.aside {
+        line("set aside", aside);
+    }
+    for entry in trail {
+        show.line(&format!("  {}", event_line(show, entry)));
+    }
+}
+
+fn event_line(show: &Show, entry: &TrailEntry) -> String {
+    let style = match entry.event {
+        landfall_core::TrailEvent::Entered(state) => style_of(state),
+        landfall_core::TrailEvent::Noted(_) => Style::Warn,
+    };
+    let mut text = format!(
+        "{}  {}",
+        show.paint(Style::Dim, &time(entry.at_ms)),
+        show.paint(style, entry.event.name())
+    );
+    if let Some(hash) = &entry.tx_hash {
+        text.push_str(&format!("  {hash}"));
+    }
+    if let Some(error) = &entry.error {
+        text.push_str(&format!("  {}: {}", error.error_type, error.message));
+    }
+    if let Some(certificate) = &entry.certificate {
+        text.push_str(&format!("  {}", certificate.summary));
+    }
+    text
+}
+
+fn style_of(state: State) -> Style {
+    match (state.is_completed(), state.is_failed()) {
+        (true, _) => Style::Good,
+        (_, true) => Style::Bad,
+        _ => Style::Warn,
+    }
+}
+
+/// The fields and names of the API.
+fn transfer_json(transfer: &Transfer, trail: Option<&[TrailEntry]>) -> Value {
+    let Payload::Near(payout) = &transfer.payload;
+    let mut value = json!({
+        "id": transfer.id.0,
+        "transfer_id": transfer.key,
+        "tenant": transfer.tenant,
+        "status": transfer.state.name(),
+        "receiver_id": payout.receiver_id,
+        "amount": payout.amount.to_string(),
+        "memo": payout.memo,
+        "tx_hash": transfer.tx_hash,
+        "created_at": time(transfer.created_ms),
+        "updated_at": time(transfer.updated_ms),
+        "completed_at": transfer.completed_ms.map(time),
+        "retry_count": transfer.retry_count,
+        "error": transfer.error,
+        "aside": transfer.aside,
+    });
+    if let Some(trail) = trail {
+        value["events"] = trail.iter().map(event_json).collect();
+    }
+    value
+}
+
+fn event_json(entry: &TrailEntry) -> Value {
+    json!({
+        "time": time(entry.at_ms),
+        "event": entry.event.name(),
+        "tx_hash": entry.tx_hash,
+        "error": entry.error,
+        "certificate": entry.certificate,
+    })
+}
