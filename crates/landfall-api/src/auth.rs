@@ -57,7 +57,7 @@ fn presented(headers: &HeaderMap) -> Result<&[u8], ApiError> {
     let plain = headers.get(API_KEY).map(|value| value.as_bytes());
     let bearer = headers.get(AUTHORIZATION).map(|value| bearer_token(value.as_bytes()));
     match (plain, bearer) {
-        (_, Some(None)) => Err(ApiError::Unauthorized(
+        (None, Some(None)) => Err(ApiError::Unauthorized(
             "Authorization: must be \"Bearer\" and an API key".to_owned(),
         )),
         (Some(plain), Some(Some(bearer))) if plain != bearer => Err(ApiError::Unauthorized(

@@ -92,6 +92,16 @@ pub fn required<'a>(
     field.as_deref().ok_or_else(|| ApiError::bad(name, format!("is missing; {remedy}")))
 }
 
+/// The idempotency key of an object that is otherwise wrong, so that its sender can tell which.
+pub fn key_at_least(text: &str) -> Option<Cow<'_, str>> {
+    #[derive(serde::Deserialize)]
+    struct KeyAlone<'a> {
+        #[serde(borrow)]
+        idempotency_key: Option<Cow<'a, str>>,
+    }
+    serde_json::from_str(text).ok().and_then(|alone: KeyAlone<'_>| alone.idempotency_key)
+}
+
 /// The items of the array that `text` is, unread, at most `max`.
 pub fn items(text: &str, max: usize) -> Result<Vec<&RawValue>, ApiError> {
     let mut json = serde_json::Deserializer::from_str(text);

@@ -85,7 +85,7 @@ impl ApiError {
             | ApiError::WrongType(message)
             | ApiError::Unavailable { message, .. } => message.clone(),
             ApiError::RateLimited { retry_after_s } => {
-                format!("too many requests with this API key; try again in {retry_after_s} s")
+                format!("too many requests; try again in {retry_after_s} s")
             }
             ApiError::Internal => {
                 "internal error; the request can be repeated with the same idempotency key".into()

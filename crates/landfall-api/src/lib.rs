@@ -1,15 +1,15 @@
 //! Landfall over HTTP: routes, wire types, API keys, errors, OpenAPI.
 //!
-//! [`router`] is the whole of it: give it an [`ApiConfig`] and the engine, serve what it returns.
+//! [`router()`] is the whole of it: give it an [`ApiConfig`] and the engine, serve what it returns.
 //!
-//! **Rule:** every error body is `{"error": "…"}`, and [`error`] alone chooses status codes.
+//! **Rule:** every error body is `{"error": "…"}`, and `error` alone chooses status codes.
 //! **Rule:** a handler checks, asks the [`Desk`] and answers; it decides nothing about transfers.
 //! **Rule:** a 2xx answer to a submission is given after the engine has committed it.
 //!
-//! Map: [`router`] lays the routes; [`submit`] and [`many`] take transfers, [`read`] and [`list`]
-//! show them, [`health`] tells how the relay is, [`pages`] holds what a browser sees; [`headers`],
-//! [`body`] and [`query`] read requests; [`wire`] is what goes out; [`auth`] and [`limit`] let
-//! people in; [`watch`] counts and logs.
+//! Map: `router` lays the routes; `submit` and `many` take transfers, `read` and `list` show
+//! them, `health` tells how the relay is, `pages` holds what a browser sees; `headers`, `body` and
+//! `query` read requests; `wire` is what goes out; `auth` and `limit` let people in; `watch`
+//! counts and logs.
 //!
 //! Not here: sockets and TLS (the binary), rules of a ledger's fields (`landfall_core::near`),
 //! rails, stores, queues.

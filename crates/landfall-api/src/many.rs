@@ -62,7 +62,7 @@ fn split(text: &str, kind: BodyType, max: usize) -> Result<Vec<&str>, ApiError> 
 fn item<'a>(terms: &Terms, text: &'a str) -> Item<'a> {
     let mut fields = match Fields::parse(text, KeyIn::Object) {
         Ok(fields) => fields,
-        Err(error) => return Item { key: None, checked: Err(error) },
+        Err(error) => return Item { key: body::key_at_least(text), checked: Err(error) },
     };
     let checked = check_key(&fields).and_then(|()| payload(terms, &fields));
     Item { key: fields.idempotency_key.take(), checked }

@@ -1,7 +1,8 @@
 //! The API as its clients see it: requests in, answers out, over a desk that keeps its transfers in
-//! memory (`world`).
+//! memory (`world`), and a few over the real engine (`engine`).
 
 mod access;
+mod engine;
 mod health;
 mod lists;
 mod malformed;

@@ -110,6 +110,8 @@ async fn a_bad_one_never_spoils_its_siblings() {
     }
     assert_eq!(results[0]["idempotency_key"], Value::Null);
     assert_eq!(results[5]["idempotency_key"], "a b");
+    assert_eq!(results[6]["idempotency_key"], "c");
+    assert_eq!(results[7]["idempotency_key"], "d");
     assert_eq!(results[8]["status"], 201);
     assert_eq!(world.stored(), 1);
 }
