@@ -280,8 +280,8 @@ async fn http_is_as_strict_as_a_node() {
 #[tokio::test]
 async fn the_state_file_keeps_the_chain_over_a_restart() {
     let folder = tempfile::tempdir().expect("a folder");
-    let state = Some(folder.path().join("near.state"));
-    let config = SimConfig { block_ms: 10, state: state.clone(), ..SimConfig::default() };
+    let path = folder.path().join("near.state");
+    let config = SimConfig { block_ms: 10, state: Some(path.clone()), ..SimConfig::default() };
     let client = Client::start(config.clone()).await;
     client.post("/sim/register", json!({ "account_ids": ["alice.near"] })).await;
     let signed = client.signed_payment("alice.near", 5, 1).await;
@@ -291,7 +291,6 @@ async fn the_state_file_keeps_the_chain_over_a_restart() {
     client.post("/sim/mint", json!({ "account_id": "alice.near", "amount": "1" })).await;
     drop(client);
     // A kill in the middle of a write leaves half a line.
-    let path = state.expect("a path");
     let mut bytes = std::fs::read(&path).expect("a state file");
     bytes.extend(b"{\"block\":{\"t\":17");
     std::fs::write(&path, bytes).expect("a state file");
@@ -306,4 +305,23 @@ async fn the_state_file_keeps_the_chain_over_a_restart() {
     assert_eq!(foreign["landed"], true, "the key added at the restart works");
     let other_seed = SimConfig { seed: 9, state: Some(path), ..SimConfig::default() };
     assert!(SimNear::start(other_seed).await.is_err());
+}
+
+/// A copy of the file taken at any moment is what a kill -9 at that moment leaves.
+#[tokio::test]
+async fn a_block_that_was_seen_final_is_in_the_state_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, copy) = (folder.path().join("near.state"), folder.path().join("copy.state"));
+    let config = SimConfig { block_ms: 5, state: Some(path.clone()), ..SimConfig::default() };
+    let client = Client::start(config.clone()).await;
+    for _ in 0..20 {
+        client.post("/sim/mint", json!({ "account_id": "alice.near", "amount": "1" })).await;
+        let (_, seen) = client.rpc("block", json!({ "finality": "final" })).await.expect("one");
+        std::fs::copy(&path, &copy).expect("a copy");
+        let config = SimConfig { state: Some(copy.clone()), block_ms: 60_000, ..config.clone() };
+        let after = Client::start(config).await;
+        let hash = &seen["result"]["header"]["hash"];
+        let (_, kept) = after.rpc("block", json!({ "block_id": hash })).await.expect("one");
+        assert_eq!(kept["result"], seen["result"]);
+    }
 }

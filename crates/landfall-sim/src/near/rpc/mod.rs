@@ -7,7 +7,7 @@
 //!
 //! | file | methods |
 //! |---|---|
-//! | `transactions` | send_tx, broadcast_tx_async, broadcast_tx_commit, tx, EXPERIMENTAL_tx_status |
+//! | `transactions` | send_tx, broadcast_tx_async, broadcast_tx_commit, tx, its experimental kin |
 //! | `query` | query, EXPERIMENTAL_view_access_key, EXPERIMENTAL_view_account |
 //! | `blocks` | block, chunk, gas_price |
 //! | `node` | status, health, genesis_config, EXPERIMENTAL_protocol_config |

@@ -169,3 +169,16 @@ fn civil(days: u64) -> (u64, u64, u64) {
     let month = if month_index < 10 { month_index + 3 } else { month_index - 9 };
     (year_of_era + era * 400 + u64::from(month <= 2), month, day)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_read_as_the_node_writes_them() {
+        // Both forms of the genesis time in the captures.
+        assert_eq!(time(1_794_728_660_274_111_308), "2026-11-15T07:44:20.274111308Z");
+        assert_eq!(time(0), "1970-01-01T00:00:00.000000000Z");
+        assert_eq!(time(951_827_696_000_000_000), "2000-02-29T12:34:56.000000000Z");
+    }
+}

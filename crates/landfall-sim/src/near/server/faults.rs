@@ -141,3 +141,31 @@ impl Dice {
         self.0.random::<f64>() < probability
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_rolls_the_same_fortunes() {
+        let faults =
+            Faults { lose_answer: 0.5, slow: 0.5, slow_ms: 9, forget: 0.5, ..Faults::default() };
+        let fortunes = |seed| {
+            let mut dice = Dice::new(seed);
+            (0..100).map(|_| dice.roll(&faults)).collect::<Vec<_>>()
+        };
+        assert_eq!(fortunes(3), fortunes(3));
+        assert_ne!(fortunes(3), fortunes(4));
+    }
+
+    #[test]
+    fn what_cannot_happen_does_not_and_what_must_does() {
+        let mut dice = Dice::new(0);
+        let certain = Faults { server_error: 1.0, down: true, ..Faults::default() };
+        for _ in 0..1_000 {
+            assert_eq!(dice.roll(&Faults::default()), Fortune::default());
+            let fortune = dice.roll(&certain);
+            assert!(fortune.lose_request && (fortune.error_before != fortune.error_after));
+        }
+    }
+}

@@ -1,20 +1,23 @@
 //! The `/sim` routes: what a test may see and do that no node would allow. Never faulty.
 //!
-//! | route | does |
-//! |---|---|
-//! | `GET /sim/transfers` | every `ft_transfer` that took effect, in order: `[{receiver_id, amount, memo, tx_hash, nonce, block}]` |
-//! | `GET /sim/balances` | `{tokens: {account: amount}, near: {account: yocto}, registered: [account]}` |
-//! | `GET /sim/stats` | `{calls: {method: count}, total, height, final_height, pool}` |
-//! | `GET /sim/faults` | `{nodes: [{…}]}` |
-//! | `POST /sim/faults` | sets faults of one node (`node`) or all; what is not given stays |
-//! | `POST /sim/mint` | `{account_id, amount}`: tokens out of nothing; registers |
-//! | `POST /sim/fund` | `{account_id, amount}`: yoctoNEAR out of nothing; creates the account |
-//! | `POST /sim/drain` | `{account_id, tokens?, near?}`: sets what is given |
-//! | `POST /sim/register` | `{account_ids: […]}` |
-//! | `POST /sim/unregister` | `{account_id}`: burns what it held |
-//! | `POST /sim/reorg` | `{depth, drop}`: drops the last blocks, none final; their transactions go back to the pool unless `drop` → `{dropped}` |
-//! | `POST /sim/foreign` | `{key}`: somebody else spends the next nonce of the relay's key of that number → `{tx_hash, nonce, landed}` |
-//! | `POST /sim/invalidate` | `{count, again?}`: the next transactions in chunks fail as transactions; with `again` they land in a later block |
+//! - `GET /sim/transfers`: every `ft_transfer` that took effect, in order, as
+//!   `[{receiver_id, amount, memo, tx_hash, nonce, block}]`.
+//! - `GET /sim/balances`: `{tokens: {account: amount}, near: {account: yocto}, registered: [id]}`.
+//! - `GET /sim/stats`: `{calls: {method: count}, total, height, final_height, pool}`; calls count
+//!   requests that arrived at any node, whatever became of them.
+//! - `GET /sim/faults`: `{nodes: [faults]}`. `POST /sim/faults`: sets those of one node (`node`) or
+//!   of all; what is not given stays. The fields are those of [`super::Faults`].
+//! - `POST /sim/mint` `{account_id, amount}`: tokens out of nothing; registers the account.
+//! - `POST /sim/fund` `{account_id, amount}`: yoctoNEAR out of nothing; creates the account.
+//! - `POST /sim/drain` `{account_id, tokens?, near?}`: sets what is given.
+//! - `POST /sim/register` `{account_ids: [id]}`: as `storage_deposit` would, for nothing.
+//! - `POST /sim/unregister` `{account_id}`: burns what it held.
+//! - `POST /sim/reorg` `{depth, drop?}`: drops the last blocks, none of them final; their
+//!   transactions go back to the pool unless `drop`. Answers `{dropped}`.
+//! - `POST /sim/foreign` `{key}`: somebody else spends the next nonce of the relay's key of that
+//!   number. Answers `{tx_hash, nonce, landed}` when it is final.
+//! - `POST /sim/invalidate` `{count, again?}`: the next transactions put in chunks fail as
+//!   transactions (InvalidTxError, no nonce used); with `again` they land in a later block.
 //!
 //! Changes of balances and registrations take effect in the next block; the answer comes when
 //! that block is final. Amounts are decimal strings (numbers are taken too).
