@@ -1,1 +1,274 @@
-//! landfall-store-sqlite
+//! The embedded store, the default: one file, no server.
+//!
+//! One thread writes ([`writer`]): jobs of many callers go into one transaction, so one fsync
+//! answers them all. Others read beside it ([`readers`]). No file is touched on a caller's thread
+//! once the store is open.
+//! **Invariant:** one process writes; a lock file beside the store refuses a second.
+//! Not here: what a state means, when to retry, what a ledger says.
+
+mod accept;
+mod attempts;
+mod claims;
+mod codes;
+mod fault;
+mod lanes;
+mod migrations;
+mod moves;
+mod open;
+mod readers;
+mod reads;
+mod writer;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use landfall_core::attempt::{Attempt, Sighting};
+use landfall_core::claim::{ClaimKey, Claimed};
+use landfall_core::lane::Lane;
+use landfall_core::store::{
+    Accepted, AppliedBatch, Leased, ListFilter, OpenAttempt, Opened, Result, Settled, Settlement,
+    Store, StoreError, StoreIdentity,
+};
+use landfall_core::{
+    AttemptId, Clock, Epoch, LaneId, Move, NewTransfer, Nonce, RailName, Stage, State, TrailEntry,
+    Transfer, TransferId,
+};
+
+use crate::attempts::{Decision, Opening};
+use crate::codes::Codes;
+use crate::fault::Fault;
+use crate::readers::Readers;
+use crate::writer::Writer;
+
+pub use crate::open::OpenError;
+
+/// How the store uses the machine.
+#[derive(Debug, Clone)]
+pub struct SqliteOptions {
+    /// Threads that read beside the writer, each with a connection of its own.
+    pub readers: usize,
+    /// How long a connection waits for another process (a backup, an audit) to let go.
+    pub busy_timeout: Duration,
+}
+
+impl Default for SqliteOptions {
+    fn default() -> SqliteOptions {
+        SqliteOptions { readers: 2, busy_timeout: Duration::from_secs(5) }
+    }
+}
+
+/// A store in one file. Dropping it waits until what was asked is written and the file is closed.
+pub struct SqliteStore {
+    identity: String,
+    // Before the writer, so that it goes first: the writer's close then empties the WAL.
+    readers: Readers,
+    /// None if the file was opened to be read only.
+    writer: Option<Writer>,
+}
+
+impl SqliteStore {
+    /// Opens the file, making it if there is none and bringing its schema up to date. Blocks.
+    pub fn open(
+        path: impl AsRef<Path>,
+        clock: Arc<dyn Clock>,
+        options: SqliteOptions,
+    ) -> std::result::Result<SqliteStore, OpenError> {
+        let path = path.as_ref();
+        let lock = open::lock(path)?;
+        let db = open::writer(path, options.busy_timeout)?;
+        let (identity, codes) = open::facts(&db, path)?;
+        let readers = start_readers(path, &codes, &options)?;
+        let writer = Writer::start(db, codes, clock, lock).map_err(|Fault(error)| {
+            OpenError::Unavailable { path: path.to_path_buf(), cause: error.to_string() }
+        })?;
+        Ok(SqliteStore { identity, readers, writer: Some(writer) })
+    }
+
+    /// Opens the file for audits while a relay may be writing to it. Every write is refused. Blocks.
+    pub fn open_read_only(
+        path: impl AsRef<Path>,
+        options: SqliteOptions,
+    ) -> std::result::Result<SqliteStore, OpenError> {
+        let path = path.as_ref();
+        let db = open::reader(path, options.busy_timeout)?;
+        let (identity, codes) = open::facts(&db, path)?;
+        let readers = start_readers(path, &codes, &options)?;
+        Ok(SqliteStore { identity, readers, writer: None })
+    }
+
+    fn writer(&self) -> Result<&Writer> {
+        let read_only = || StoreError::Unavailable("the store was opened to be read only".into());
+        self.writer.as_ref().ok_or_else(read_only)
+    }
+}
+
+fn start_readers(
+    path: &Path,
+    codes: &Codes,
+    options: &SqliteOptions,
+) -> std::result::Result<Readers, OpenError> {
+    let connections = (0..options.readers.max(1))
+        .map(|_| open::reader(path, options.busy_timeout))
+        .collect::<std::result::Result<Vec<_>, OpenError>>()?;
+    Readers::start(connections, codes).map_err(|Fault(error)| OpenError::Unavailable {
+        path: path.to_path_buf(),
+        cause: error.to_string(),
+    })
+}
+
+fn prepared<T>(work: fault::Done<T>) -> Result<T> {
+    work.map_err(|Fault(error)| error)
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn identity(&self) -> Result<StoreIdentity> {
+        Ok(StoreIdentity { id: self.identity.clone() })
+    }
+
+    async fn accept(&self, batch: Vec<NewTransfer>) -> Result<Vec<Accepted>> {
+        let batch: Vec<_> =
+            prepared(batch.into_iter().map(accept::Prepared::new).collect::<fault::Done<_>>())?;
+        self.writer()?.call(move |tx| tx.accept(&batch)).await
+    }
+
+    async fn apply(&self, moves: Vec<Move>) -> Result<AppliedBatch> {
+        let moves = prepared(moves::Prepared::plain(moves))?;
+        self.writer()?.call(move |tx| tx.apply(&moves)).await
+    }
+
+    async fn open_attempt(&self, open: OpenAttempt) -> Result<Opened> {
+        let opening = prepared(Opening::new(open))?;
+        self.writer()?.call(move |tx| tx.open_attempt(&opening)).await
+    }
+
+    async fn settle(&self, settlement: Settlement) -> Result<Settled> {
+        let decision = prepared(Decision::new(settlement))?;
+        self.writer()?.call(move |tx| tx.settle(&decision)).await?
+    }
+
+    async fn sight(&self, attempt: AttemptId, epoch: Epoch, sighting: Sighting) -> Result<bool> {
+        let sighting = prepared(serde_json::to_string(&sighting).map_err(Fault::from))?;
+        self.writer()?.call(move |tx| tx.sight(attempt, epoch, &sighting)).await
+    }
+
+    async fn open_attempts(&self, lane: &LaneId) -> Result<Vec<Attempt>> {
+        let lane = lane.clone();
+        self.readers.call(move |reader| reader.open_attempts(&lane)).await
+    }
+
+    async fn open_attempts_of(&self, rail: RailName) -> Result<Vec<Attempt>> {
+        self.readers.call(move |reader| reader.open_attempts_of(rail)).await
+    }
+
+    async fn attempts_after(
+        &self,
+        lane: &LaneId,
+        above: Nonce,
+        limit: usize,
+    ) -> Result<Vec<Attempt>> {
+        let lane = lane.clone();
+        self.readers.call(move |reader| reader.attempts_after(&lane, above, limit)).await
+    }
+
+    async fn attempt(&self, id: AttemptId) -> Result<Option<Attempt>> {
+        self.readers.call(move |reader| reader.attempt(id)).await
+    }
+
+    async fn attempt_at(&self, lane: &LaneId, nonce: Nonce) -> Result<Option<Attempt>> {
+        let lane = lane.clone();
+        self.readers.call(move |reader| reader.attempt_at(&lane, nonce)).await
+    }
+
+    async fn attempts_page(
+        &self,
+        rail: RailName,
+        after: AttemptId,
+        limit: usize,
+    ) -> Result<Vec<Attempt>> {
+        self.readers.call(move |reader| reader.attempts_page(rail, after, limit)).await
+    }
+
+    async fn sweep(
+        &self,
+        stage: Stage,
+        limit: usize,
+        push_ms: u64,
+        horizon_ms: u64,
+    ) -> Result<Vec<TransferId>> {
+        self.writer()?.call(move |tx| tx.sweep(stage, limit, (push_ms, horizon_ms))).await
+    }
+
+    async fn transfers(&self, ids: &[TransferId]) -> Result<Vec<Transfer>> {
+        let ids = ids.to_vec();
+        self.readers.call(move |reader| reader.transfers(&ids)).await
+    }
+
+    async fn by_key(&self, rail: RailName, tenant: &str, key: &str) -> Result<Option<Transfer>> {
+        let (tenant, key) = (tenant.to_owned(), key.to_owned());
+        self.readers.call(move |reader| reader.by_key(rail, &tenant, &key)).await
+    }
+
+    async fn trail(&self, id: TransferId) -> Result<Vec<TrailEntry>> {
+        self.readers.call(move |reader| reader.trail(id)).await
+    }
+
+    async fn list(&self, filter: ListFilter) -> Result<Vec<Transfer>> {
+        self.readers.call(move |reader| reader.list(&filter)).await
+    }
+
+    async fn counts(&self) -> Result<Vec<(State, u64)>> {
+        self.readers.call(|reader| reader.counts()).await
+    }
+
+    async fn claim(&self, claims: Vec<(ClaimKey, TransferId)>) -> Result<Vec<Claimed>> {
+        self.writer()?.call(move |tx| tx.claim_all(&claims)).await
+    }
+
+    async fn kept(&self, keys: &[ClaimKey]) -> Result<Vec<bool>> {
+        let keys = keys.to_vec();
+        self.readers.call(move |reader| reader.kept(&keys)).await
+    }
+
+    async fn lease(
+        &self,
+        lane: &LaneId,
+        rail: RailName,
+        holder: &str,
+        ttl_ms: u64,
+    ) -> Result<Leased> {
+        let (lane, holder) = (lane.clone(), holder.to_owned());
+        self.writer()?.call(move |tx| tx.lease(&lane, rail, &holder, ttl_ms)).await
+    }
+
+    async fn renew(&self, lanes: &[(LaneId, Epoch)], ttl_ms: u64) -> Result<Vec<bool>> {
+        let lanes = lanes.to_vec();
+        self.writer()?.call(move |tx| tx.renew(&lanes, ttl_ms)).await
+    }
+
+    async fn release(&self, lanes: &[(LaneId, Epoch)]) -> Result<()> {
+        let lanes = lanes.to_vec();
+        self.writer()?.call(move |tx| tx.release(&lanes)).await
+    }
+
+    async fn start_lane(&self, lane: &LaneId, epoch: Epoch, ledger_nonce: Nonce) -> Result<bool> {
+        let lane = lane.clone();
+        self.writer()?.call(move |tx| tx.start_lane(&lane, epoch, ledger_nonce)).await
+    }
+
+    async fn halt(&self, lane: &LaneId, reason: &str) -> Result<()> {
+        let (lane, reason) = (lane.clone(), reason.to_owned());
+        self.writer()?.call(move |tx| tx.halt(&lane, &reason)).await?
+    }
+
+    async fn adopt(&self, lane: &LaneId, ledger_nonce: Nonce) -> Result<()> {
+        let lane = lane.clone();
+        self.writer()?.call(move |tx| tx.adopt(&lane, ledger_nonce)).await?
+    }
+
+    async fn lanes(&self) -> Result<Vec<Lane>> {
+        self.readers.call(|reader| reader.lanes()).await
+    }
+}

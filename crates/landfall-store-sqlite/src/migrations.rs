@@ -1,0 +1,151 @@
+//! The schema, as steps from one version to the next.
+//!
+//! A step, once released, is never changed; a change of layout is another step. The version is
+//! the file's own `user_version`.
+//!
+//! How the layout is fast: what changes with every move is narrow and apart from what never
+//! changes; the trail is only appended to; the index of what is due holds live rows alone; keys
+//! are found by a number, not by their text.
+
+use rusqlite::Connection;
+
+use crate::fault::Done;
+
+/// Marks the file as ours: "LFLD" in ASCII.
+pub(crate) const APPLICATION_ID: i64 = 0x4C46_4C44;
+
+/// The schema this build reads and writes.
+pub(crate) const SCHEMA_VERSION: i64 = STEPS.len() as i64;
+
+/// Step `i` leads from version `i` to `i + 1`.
+const STEPS: [&str; 1] = [FIRST];
+
+const FIRST: &str = "
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+INSERT INTO meta VALUES ('identity', lower(hex(randomblob(16))));
+
+-- The names behind the codes of states, and how many transfers are in each.
+CREATE TABLE states (
+    code INTEGER PRIMARY KEY,
+    rail TEXT NOT NULL,
+    name TEXT NOT NULL,
+    transfers INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (rail, name)
+);
+
+-- Idempotency keys. Never deleted, whatever becomes of the transfer; ids are never given again.
+CREATE TABLE keys (
+    id INTEGER PRIMARY KEY,
+    rail TEXT NOT NULL,
+    tenant TEXT NOT NULL,
+    key TEXT NOT NULL,
+    fingerprint BLOB NOT NULL
+);
+-- A hash of (rail, tenant, key); if it is taken by another key, the next free number.
+CREATE TABLE key_hashes (hash INTEGER PRIMARY KEY, transfer INTEGER NOT NULL);
+
+-- What never changes.
+CREATE TABLE payloads (
+    id INTEGER PRIMARY KEY,
+    created_ms INTEGER NOT NULL,
+    receiver TEXT NOT NULL,
+    payload TEXT NOT NULL,
+    trail BLOB NOT NULL
+);
+CREATE INDEX payloads_receiver ON payloads (receiver);
+
+-- What changes with every move.
+CREATE TABLE transfers (
+    id INTEGER PRIMARY KEY,
+    state INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    attempt INTEGER,
+    due_ms INTEGER,
+    stage_retries INTEGER NOT NULL,
+    retry_count INTEGER NOT NULL,
+    updated_ms INTEGER NOT NULL,
+    completed_ms INTEGER,
+    dead INTEGER,
+    tx_hash TEXT,
+    aside TEXT,
+    error TEXT
+);
+CREATE INDEX transfers_due ON transfers (state, due_ms) WHERE due_ms IS NOT NULL;
+CREATE INDEX transfers_dead ON transfers (id) WHERE dead = 1;
+
+-- The entries of one move each, in the order of the moves.
+CREATE TABLE trail (
+    seq INTEGER PRIMARY KEY,
+    transfer INTEGER NOT NULL,
+    entries BLOB NOT NULL
+);
+CREATE INDEX trail_transfer ON trail (transfer);
+
+CREATE TABLE lanes (
+    code INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    rail TEXT NOT NULL,
+    epoch INTEGER NOT NULL,
+    holder TEXT,
+    lease_until_ms INTEGER NOT NULL,
+    base_nonce INTEGER,
+    next_nonce INTEGER,
+    halt_reason TEXT,
+    halt_at_ms INTEGER
+);
+
+CREATE TABLE attempts (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    lane INTEGER NOT NULL,
+    nonce INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    opened_ms INTEGER NOT NULL,
+    decided_ms INTEGER,
+    UNIQUE (lane, nonce)
+);
+CREATE INDEX attempts_open ON attempts (lane, nonce) WHERE decided_ms IS NULL;
+-- What never changes of an attempt. Members are ids of eight bytes each, least byte first.
+CREATE TABLE bodies (
+    attempt INTEGER PRIMARY KEY,
+    purpose TEXT NOT NULL,
+    hash TEXT NOT NULL,
+    base_block TEXT NOT NULL,
+    base_height INTEGER NOT NULL,
+    expires_height INTEGER NOT NULL,
+    members BLOB NOT NULL,
+    bytes BLOB NOT NULL
+);
+CREATE TABLE fates (attempt INTEGER PRIMARY KEY, fate TEXT NOT NULL);
+CREATE TABLE sightings (
+    seq INTEGER PRIMARY KEY,
+    attempt INTEGER NOT NULL,
+    sighting TEXT NOT NULL
+);
+CREATE INDEX sightings_attempt ON sightings (attempt);
+
+-- A claim without an owner ended kept.
+CREATE TABLE claims (
+    space TEXT NOT NULL,
+    key TEXT NOT NULL,
+    owner INTEGER,
+    PRIMARY KEY (space, key)
+) WITHOUT ROWID;
+CREATE TABLE claim_waiters (
+    space TEXT NOT NULL,
+    key TEXT NOT NULL,
+    waiter INTEGER NOT NULL,
+    PRIMARY KEY (space, key, waiter)
+) WITHOUT ROWID;
+";
+
+/// Brings the file from `version` to the newest, each step in a transaction of its own.
+pub(crate) fn migrate(db: &mut Connection, version: i64) -> Done<()> {
+    for (step, sql) in STEPS.iter().enumerate().skip(version as usize) {
+        let tx = db.transaction()?;
+        tx.execute_batch(sql)?;
+        tx.pragma_update(None, "application_id", APPLICATION_ID)?;
+        tx.pragma_update(None, "user_version", step as i64 + 1)?;
+        tx.commit()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,208 @@
+//! The one writer: jobs of many callers in one transaction, one fsync for all of them.
+//!
+//! **Invariant:** a job is answered after the commit that holds it, or told that there was none.
+//! **Rule:** a job that meets a fault cannot spoil the others: the transaction is rolled back and
+//! each of its jobs is done again in one of its own. So a job must be able to run twice.
+//! Not here: what the jobs do (`accept`, `moves`, `attempts`, `claims`, `lanes`, `reads`).
+
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use landfall_core::Clock;
+use landfall_core::store::{Result, StoreError};
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use crate::codes::Codes;
+use crate::fault::{Done, Fault};
+
+/// Jobs taken into one transaction: more than there are callers, short of a long pause.
+const GROUP_JOBS: usize = 4096;
+
+/// A transaction in progress, as jobs see it.
+pub(crate) struct Tx<'a> {
+    pub db: &'a Connection,
+    pub codes: &'a Codes,
+    pub now_ms: u64,
+    /// How many transfers entered (or left) each state, by code.
+    pub entered: Vec<(i64, i64)>,
+    /// The id of the next transfer. Ids skipped by a rollback are not missed.
+    pub next_transfer: &'a mut i64,
+}
+
+impl Tx<'_> {
+    pub(crate) fn count(&mut self, code: i64, by: i64) {
+        match self.entered.iter_mut().find(|(known, _)| *known == code) {
+            Some((_, entered)) => *entered += by,
+            None => self.entered.push((code, by)),
+        }
+    }
+
+    /// Runs `work` whole or not at all: what it wrote is undone if it answers `Err`.
+    pub(crate) fn whole<T, N>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Done<std::result::Result<T, N>>,
+    ) -> Done<std::result::Result<T, N>> {
+        let entered = self.entered.clone();
+        self.db.prepare_cached("SAVEPOINT whole")?.execute([])?;
+        let answer = work(self)?;
+        if answer.is_err() {
+            self.db.prepare_cached("ROLLBACK TO whole")?.execute([])?;
+            self.entered = entered;
+        }
+        self.db.prepare_cached("RELEASE whole")?.execute([])?;
+        Ok(answer)
+    }
+
+    /// Writes the counts, once for the whole group.
+    fn write_counts(&mut self) -> Done<()> {
+        for (code, by) in self.entered.drain(..).filter(|(_, by)| *by != 0) {
+            let sql = "UPDATE states SET transfers = transfers + ?2 WHERE code = ?1";
+            self.db.prepare_cached(sql)?.execute((code, by))?;
+        }
+        Ok(())
+    }
+}
+
+/// Work for the writer, which may have to run twice.
+trait Job: Send {
+    fn run(&mut self, tx: &mut Tx<'_>) -> Done<()>;
+    /// Sends the answer of the last run, or the failure of its commit.
+    fn finish(self: Box<Self>, committed: Result<()>);
+}
+
+struct Work<F, T> {
+    run: F,
+    answer: Option<T>,
+    reply: oneshot::Sender<Result<T>>,
+}
+
+impl<F, T> Job for Work<F, T>
+where
+    F: FnMut(&mut Tx<'_>) -> Done<T> + Send,
+    T: Send,
+{
+    fn run(&mut self, tx: &mut Tx<'_>) -> Done<()> {
+        self.answer = Some((self.run)(tx)?);
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, committed: Result<()>) {
+        let Work { answer, reply, .. } = *self;
+        let lost = || StoreError::Unavailable("the job never ran".into());
+        // A caller that has gone away does not want its answer.
+        let _ = reply.send(committed.and_then(|()| answer.ok_or_else(lost)));
+    }
+}
+
+/// The handle to the writer's thread, which ends when this is dropped.
+pub(crate) struct Writer {
+    jobs: Option<Sender<Box<dyn Job>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    /// Starts the thread. It keeps `lock` until the connection is closed.
+    pub(crate) fn start(
+        db: Connection,
+        codes: Codes,
+        clock: Arc<dyn Clock>,
+        lock: File,
+    ) -> Done<Writer> {
+        let sql = "SELECT coalesce(max(id), 0) + 1 FROM keys";
+        let next_transfer = db.query_row(sql, [], |row| row.get(0))?;
+        let (jobs, inbox) = channel();
+        let mut room = Room { db, codes, clock, next_transfer };
+        let work = move || {
+            room.serve(&inbox);
+            drop(room);
+            drop(lock);
+        };
+        let thread = std::thread::Builder::new()
+            .name("landfall-store-writer".into())
+            .spawn(work)
+            .map_err(|error| Fault(StoreError::Unavailable(error.to_string())))?;
+        Ok(Writer { jobs: Some(jobs), thread: Some(thread) })
+    }
+
+    /// Has the job done in the next transaction and waits for its commit.
+    pub(crate) async fn call<T: Send + 'static>(
+        &self,
+        run: impl FnMut(&mut Tx<'_>) -> Done<T> + Send + 'static,
+    ) -> Result<T> {
+        let gone = || StoreError::Unavailable("the writer has stopped".into());
+        let (reply, answer) = oneshot::channel();
+        let job = Box::new(Work { run, answer: None, reply });
+        self.jobs.as_ref().ok_or_else(gone)?.send(job).map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())?
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the thread works with.
+struct Room {
+    db: Connection,
+    codes: Codes,
+    clock: Arc<dyn Clock>,
+    next_transfer: i64,
+}
+
+impl Room {
+    fn serve(&mut self, inbox: &Receiver<Box<dyn Job>>) {
+        while let Ok(first) = inbox.recv() {
+            let mut group = vec![first];
+            group.extend(inbox.try_iter().take(GROUP_JOBS - 1));
+            match self.commit(&mut group) {
+                Err(Fault(error)) if group.len() > 1 => {
+                    tracing::warn!(%error, jobs = group.len(), "group failed; doing each alone");
+                    for job in group {
+                        let mut alone = [job];
+                        let committed = self.commit(&mut alone).map_err(|fault| fault.0);
+                        let [job] = alone;
+                        job.finish(committed);
+                    }
+                }
+                committed => {
+                    let committed = committed.map_err(|fault| fault.0);
+                    group.into_iter().for_each(|job| job.finish(committed.clone()));
+                }
+            }
+        }
+    }
+
+    fn commit(&mut self, group: &mut [Box<dyn Job>]) -> Done<()> {
+        let done = self.run(group);
+        if done.is_err() && !self.db.is_autocommit() {
+            self.db.execute_batch("ROLLBACK")?;
+        }
+        done
+    }
+
+    fn run(&mut self, group: &mut [Box<dyn Job>]) -> Done<()> {
+        self.db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        let mut tx = Tx {
+            db: &self.db,
+            codes: &self.codes,
+            now_ms: 0,
+            entered: Vec::new(),
+            next_transfer: &mut self.next_transfer,
+        };
+        for job in group {
+            tx.now_ms = self.clock.now_ms();
+            job.run(&mut tx)?;
+        }
+        tx.write_counts()?;
+        self.db.prepare_cached("COMMIT")?.execute([])?;
+        Ok(())
+    }
+}
