@@ -269,21 +269,53 @@ pub fn account(raw: &RawValue) -> Read<AccountView> {
     })
 }
 
-/// A block's place in the chain.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+/// A block's place in the chain, and the new chunks in it that hold transactions.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockView {
     pub height: u64,
     pub hash: String,
     pub prev_hash: String,
+    pub chunks: Vec<String>,
 }
+
+/// The root of a chunk without transactions.
+const EMPTY_ROOT: &str = "11111111111111111111111111111111";
 
 /// Reads `block`.
 pub fn block(raw: &RawValue) -> Read<BlockView> {
     #[derive(Deserialize)]
     struct Wire {
-        header: BlockView,
+        header: Header,
+        chunks: Vec<Chunk>,
     }
-    parse::<Wire>(raw).map(|wire| wire.header)
+    #[derive(Deserialize)]
+    struct Header {
+        height: u64,
+        hash: String,
+        prev_hash: String,
+    }
+    #[derive(Deserialize)]
+    struct Chunk {
+        chunk_hash: String,
+        height_included: u64,
+        tx_root: String,
+    }
+    let Wire { header: Header { height, hash, prev_hash }, chunks } = parse(raw)?;
+    // A chunk that was missed is repeated from an earlier block.
+    let new = chunks.into_iter().filter(|chunk| chunk.height_included == height);
+    let filled = new.filter(|chunk| chunk.tx_root != EMPTY_ROOT);
+    let chunks = filled.map(|chunk| chunk.chunk_hash).collect();
+    Ok(BlockView { height, hash, prev_hash, chunks })
+}
+
+/// Reads `chunk`: the hashes of its transactions.
+pub fn chunk(raw: &RawValue) -> Read<Vec<String>> {
+    #[derive(Deserialize)]
+    struct Wire {
+        transactions: Vec<WireTransaction>,
+    }
+    let wire: Wire = parse(raw)?;
+    Ok(wire.transactions.into_iter().map(|transaction| transaction.hash).collect())
 }
 
 /// Which chain a node serves.

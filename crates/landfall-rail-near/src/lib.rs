@@ -1,12 +1,13 @@
 //! The NEAR rail: token payouts (NEP-141) and registrations (NEP-145), up to 100 in a transaction.
 //!
 //! ```text
-//!  rail     the seam, over all of it             encode   bytes, by the ledger's own crates
-//!  look     landed, adrift, sunk                 keys     the only secrets
-//!  witness  what testimony proves (pure)         answer   what a node says, as small views
-//!  node     the questions, over the endpoints    sort     THE TABLE: refused, sent, unsure
-//!  settings with their reasons                   outcome  whose fault a reverted batch is
-//!  knowledge  what is known of the ledger for a while
+//!  rail       the seam, over all of it            encode    bytes, by the ledger's own crates
+//!  look       landed, adrift, sunk                keys      the only secrets
+//!  testimony  asks nodes for evidence             answer    what a node says, as small views
+//!  witness    what evidence proves (pure)         sort      THE TABLE: refused, sent, unsure
+//!  node       the questions, over the endpoints   outcome   whose fault a reverted batch is
+//!  knowledge  known of the ledger for a while     settings  with their reasons
+//!  audit      the ledger read back, for audits
 //! ```
 //!
 //! **Invariant:** nothing is called sunk, unpaid or foreign but by a quorum of nodes that keep the
@@ -29,6 +30,7 @@ mod outcome;
 mod rail;
 mod settings;
 mod sort;
+mod testimony;
 mod witness;
 
 pub use audit::{Auditor, Found, Seen, Walk};

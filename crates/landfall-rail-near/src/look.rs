@@ -27,9 +27,10 @@ use tokio::sync::OnceCell;
 
 use crate::answer::{Effect, Failure, Stage, TxView};
 use crate::encode::{self, Stored};
-use crate::node::{At, Chained, Nodes, Sight, unavailable};
+use crate::node::{Chained, Nodes, Sight, unavailable};
 use crate::outcome::{self, Meaning, Parties};
-use crate::witness::{self, Judgement, Testimony, Witness};
+use crate::testimony::{Statement, testify, veto};
+use crate::witness::{self, Judgement, Witness};
 
 /// Block heights kept by hash. Attempts of many lanes land in the same few blocks.
 const HEIGHTS_MAX: usize = 256;
@@ -321,140 +322,6 @@ fn sighted(nodes: &Nodes, endpoint: usize, view: &TxView, why: &str) -> Look {
         at_ms: nodes.clock.now_ms(),
     };
     Look::Adrift { why: why.to_owned(), sighting: Some(sighting) }
-}
-
-/// One node's part in a look.
-enum Statement {
-    Witness(Witness),
-    Seen(TxView),
-    /// Nothing is decided at its final block: no use asking on.
-    Early,
-}
-
-/// Takes one node's statement, in the order that makes it evidence.
-async fn testify(
-    nodes: &Nodes,
-    attempt: &Attempt,
-    stored: &Stored,
-    passing: Option<u64>,
-    endpoint: usize,
-) -> (usize, Result<Statement, RailError>) {
-    (endpoint, statement(nodes, attempt, stored, passing, endpoint).await)
-}
-
-async fn statement(
-    nodes: &Nodes,
-    attempt: &Attempt,
-    stored: &Stored,
-    passing: Option<u64>,
-    endpoint: usize,
-) -> Result<Statement, RailError> {
-    let (account, key) = (stored.signer.as_str(), stored.public_key.as_str());
-    let (final_height, nonce) = match nodes.key_on(endpoint, account, key, At::Final).await? {
-        Some(view) => (view.block_height, Some(view.nonce)),
-        // The key is gone: only the expiry can decide, by the node's final block.
-        None => (final_height_on(nodes, endpoint).await?, None),
-    };
-    let decides = nonce.is_some_and(|nonce| nonce >= attempt.nonce.0)
-        || final_height > attempt.expires_height;
-    if decides {
-        // An error here means that the node does not keep the history: it is no witness.
-        nodes.key_on(endpoint, account, key, At::Hash(&attempt.base_block)).await?;
-    }
-    let nonce_before = match passing {
-        Some(height) if decides && height <= final_height => {
-            nonce_before(nodes, endpoint, stored, height).await?
-        }
-        _ => None,
-    };
-    let sight = match nodes.tx_on(endpoint, &attempt.hash, account).await? {
-        Sight::Unknown => Testimony::Unknown,
-        Sight::Known(view) => match &view.effect {
-            Effect::Invalid(reason) => Testimony::Invalid(reason.clone()),
-            _ if view.stage == Stage::None => Testimony::Unknown,
-            _ => return Ok(Statement::Seen(view)),
-        },
-    };
-    if !decides {
-        return Ok(Statement::Early);
-    }
-    let endpoint = nodes.endpoints.origin(endpoint).to_owned();
-    Ok(Statement::Witness(Witness { endpoint, final_height, nonce, nonce_before, sight }))
-}
-
-async fn final_height_on(nodes: &Nodes, endpoint: usize) -> Result<u64, RailError> {
-    let answer = nodes.endpoints.call_on(endpoint, "block", &json!({"finality": "final"})).await;
-    let answer = answer.map_err(unavailable)?;
-    Ok(crate::answer::block(&answer).map_err(unavailable)?.height)
-}
-
-/// The key's nonce in the block before the one at this height.
-async fn nonce_before(
-    nodes: &Nodes,
-    endpoint: usize,
-    stored: &Stored,
-    height: u64,
-) -> Result<Option<u64>, RailError> {
-    let block = match nodes.block_on(endpoint, json!(height)).await? {
-        Chained::Block(block) => block,
-        Chained::Unknown => {
-            return Err(unavailable(format!("no block {height} where a later attempt landed")));
-        }
-    };
-    let at = At::Hash(&block.prev_hash);
-    let key = nodes.key_on(endpoint, &stored.signer, &stored.public_key, at).await?;
-    Ok(key.map(|key| key.nonce))
-}
-
-/// Why a stored sighting forbids the certificate; none if all of them are refuted.
-async fn veto(
-    nodes: &Nodes,
-    attempt: &Attempt,
-    witnesses: &[Witness],
-) -> Result<Option<String>, RailError> {
-    for sighting in &attempt.sightings {
-        if sighting.was_final {
-            return Ok(Some(format!("{} has seen it final", sighting.endpoint)));
-        }
-        if sighting.block_hash.is_empty() {
-            // Seen in a block that was not named: whoever saw it must itself not have it any more.
-            if !witnesses.iter().any(|one| one.endpoint == sighting.endpoint) {
-                return Ok(Some(format!("{} has seen it and is silent now", sighting.endpoint)));
-            }
-            continue;
-        }
-        let asked = nodes
-            .introduced()
-            .into_iter()
-            .filter(|one| {
-                let origin = nodes.endpoints.origin(*one);
-                witnesses.iter().any(|witness| witness.endpoint == origin)
-            })
-            .map(|endpoint| off_chain(nodes, endpoint, &sighting.block_hash));
-        let refuting = join_all(asked).await.into_iter().filter(|off| *off).count();
-        if refuting < nodes.endpoints.quorum() {
-            return Ok(Some(format!(
-                "{} has seen it in block {}, which may be on the final chain",
-                sighting.endpoint, sighting.block_hash
-            )));
-        }
-    }
-    Ok(None)
-}
-
-/// Whether this node shows that a block is not on its chain: unknown to it, or another stands at
-/// its height. The node keeps the history and is past whatever decided the attempt.
-async fn off_chain(nodes: &Nodes, endpoint: usize, hash: &str) -> bool {
-    let height = match nodes.block_on(endpoint, json!(hash)).await {
-        Ok(Chained::Unknown) => return true,
-        Ok(Chained::Block(block)) => block.height,
-        Err(_) => return false,
-    };
-    match nodes.block_on(endpoint, json!(height)).await {
-        Ok(Chained::Block(block)) => block.hash != hash,
-        Ok(Chained::Unknown) => true,
-        Err(_) => false,
-    }
 }
 
 fn certificate(

@@ -300,6 +300,12 @@ impl Nodes {
         }
     }
 
+    /// The hashes of the transactions of a chunk, asked of one endpoint.
+    pub async fn chunk_on(&self, endpoint: usize, chunk: &str) -> Result<Vec<String>, RailError> {
+        let answer = self.endpoints.call_on(endpoint, "chunk", &json!({"chunk_id": chunk})).await;
+        answer::chunk(&answer.map_err(unavailable)?).map_err(unavailable)
+    }
+
     /// The endpoints that may bear witness.
     pub fn introduced(&self) -> Vec<usize> {
         let introduced = self.introduced.lock();

@@ -2,9 +2,9 @@
 //!
 //! A [`Witness`] is one node's statement, taken in this order, all of it from the same node: the
 //! key's nonce at a final block; the key at the attempt's base block (so the node keeps that
-//! history and tracks the shard); the key's nonce just before a later attempt of ours landed; and
-//! only then whether it knows the transaction. [`judge`] weighs them: the NEAR row of the design's
-//! table.
+//! history and tracks the shard); the key's nonce just before a later attempt of ours landed, and
+//! what is in that block; and only then whether it knows the transaction. [`judge`] weighs them:
+//! the NEAR row of the design's table.
 //!
 //! **Invariant:** a certificate needs a quorum of witnesses, each sufficient by itself, and one
 //! sighting by anybody outweighs them all.

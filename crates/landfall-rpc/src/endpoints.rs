@@ -72,7 +72,7 @@ pub struct EndpointSnapshot {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("at least one endpoint is needed, and a quorum of one to all of them")]
+#[error("at least one endpoint is needed, each given once, and a quorum of one to all of them")]
 pub struct NoEndpoints;
 
 struct Endpoint {
@@ -108,7 +108,9 @@ impl Endpoints {
         settings: Settings,
     ) -> Result<Self, NoEndpoints> {
         let quorum_fits = settings.quorum.is_none_or(|n| (1..=urls.len()).contains(&n));
-        if urls.is_empty() || !quorum_fits {
+        // A node given twice would bear witness twice.
+        let twice = urls.iter().enumerate().any(|(index, url)| urls[..index].contains(url));
+        if urls.is_empty() || twice || !quorum_fits {
             return Err(NoEndpoints);
         }
         let all = urls.into_iter().map(|url| Endpoint::new(url, settings.breaker)).collect();

@@ -218,6 +218,14 @@ fn the_quorum_is_a_majority_unless_set() {
     check(3, Some(4), Err(NoEndpoints));
 }
 
+#[test]
+fn a_node_given_twice_is_no_quorum() {
+    let urls = vec![Url::parse("http://a").unwrap(); 2];
+    let clock = Arc::new(HandClock::default());
+    let made = Endpoints::new(urls, Arc::new(Wire::default()), clock, Settings::default());
+    assert!(made.is_err());
+}
+
 #[tokio::test]
 async fn an_open_breaker_keeps_calls_away_until_its_time() {
     let world = world(&[("a", &[Reply::Lost]), ("b", &[ok()])]);

@@ -139,6 +139,9 @@ fn accounts_blocks_and_the_chain_are_read() {
     let block = block(&captured("block--final").unwrap()).unwrap();
     assert_eq!(block.height, 333);
     assert_eq!(block.prev_hash, "4hFuMi1yJJVE6m2LmFHTgqsrQEMgW7bd7QafxaT1zX5r");
+    assert!(block.chunks.is_empty(), "its only chunk holds no transactions");
+    let chunk_of = raw(json!({"transactions": [{"hash": "H", "nonce": 1}], "receipts": []}));
+    assert_eq!(chunk(&chunk_of).unwrap(), ["H"]);
     let status = status(&captured("status--ok").unwrap()).unwrap();
     assert_eq!((status.chain_id.as_str(), status.sync_info.syncing), ("localnet", false));
     assert_eq!(validity_period(&captured("genesis_config--ok").unwrap()).unwrap(), 1000);

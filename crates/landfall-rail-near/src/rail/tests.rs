@@ -124,6 +124,22 @@ async fn a_landed_fence_sinks_what_no_node_has() {
     assert_eq!(certificate.evidence["passed_by"]["tx_hash"], "fence");
 }
 
+/// Behind one name there may be many nodes, of which the one asked for the transaction lags.
+#[tokio::test]
+async fn what_landed_in_the_block_of_the_fence_is_not_sunk_by_nodes_that_lag() {
+    let world = world();
+    let attempt = world.attempt().await;
+    let later = world.fence_lands();
+    world.each(|node| {
+        node.chunks.insert(120, attempt.hash.clone());
+    });
+    assert_eq!(adrift(&world.look(&attempt, &later).await).1, None);
+    world.each(|node| {
+        node.chunks.insert(120, "another".into());
+    });
+    sunk(world.look(&attempt, &later).await);
+}
+
 #[tokio::test]
 async fn one_node_that_saw_it_outweighs_two_that_did_not() {
     let world = world();

@@ -35,6 +35,8 @@ pub struct Node {
     pub nonces: Vec<(u64, u64)>,
     /// Answers to `tx`, by hash.
     pub txs: HashMap<String, Value>,
+    /// Transactions by the height of their block.
+    pub chunks: HashMap<u64, String>,
     /// Blocks known beside the chain.
     pub orphans: HashMap<String, u64>,
     pub registered: Vec<String>,
@@ -79,6 +81,7 @@ pub fn world() -> World {
         earliest: 0,
         nonces: vec![(0, 4)],
         txs: HashMap::new(),
+        chunks: HashMap::new(),
         orphans: HashMap::new(),
         registered: vec![RELAY.into(), "alice.near".into()],
         tokens: 1_000,
@@ -193,20 +196,13 @@ impl Node {
                 "sync_info": {"latest_block_height": self.final_height + 2, "syncing": false}})),
             "genesis_config" => result(json!({"transaction_validity_period": VALIDITY})),
             "block" => Some(match self.height_of(params) {
-                Some(height) => {
-                    let hash = match params["block_id"].as_str() {
-                        Some(hash) => hash.to_owned(),
-                        None => block_hash(height),
-                    };
-                    let prev_hash = block_hash(height.saturating_sub(1));
-                    (
-                        200,
-                        json!({"result": {"header":
-                        {"height": height, "hash": hash, "prev_hash": prev_hash}}}),
-                    )
-                }
+                Some(height) => (200, json!({"result": self.block(height, params)})),
                 None => handler_error("UNKNOWN_BLOCK", json!({})),
             }),
+            "chunk" => {
+                let height: u64 = params["chunk_id"].as_str().unwrap().parse().unwrap();
+                result(json!({"transactions": [{"hash": self.chunks[&height]}]}))
+            }
             "tx" => {
                 let hash = params["tx_hash"].as_str().unwrap();
                 match self.txs.get(hash) {
@@ -221,6 +217,19 @@ impl Node {
             "query" => Some(self.query(params)),
             other => panic!("{other} is not asked"),
         }
+    }
+
+    fn block(&self, height: u64, params: &Value) -> Value {
+        let hash = params["block_id"].as_str().map_or(block_hash(height), str::to_owned);
+        let prev_hash = block_hash(height.saturating_sub(1));
+        let chunk = |included: u64| {
+            let chunk_hash = included.to_string();
+            json!({"chunk_hash": chunk_hash, "height_included": included, "tx_root": "T"})
+        };
+        let filled = self.chunks.contains_key(&height);
+        let chunks = if filled { json!([chunk(height), chunk(height - 1)]) } else { json!([]) };
+        json!({"header": {"height": height, "hash": hash, "prev_hash": prev_hash},
+            "chunks": chunks})
     }
 
     fn height_of(&self, params: &Value) -> Option<u64> {
