@@ -1,7 +1,7 @@
 //! Takes the testimony of nodes: asks each, in the order that makes its answers evidence.
 //!
 //! **Rule:** all of a statement comes from one endpoint, the final block first and the transaction
-//! last. **Rule:** what can be read by a block's hash is read by it, because an endpoint may be many
+//! last. **Rule:** what can be read by a block's hash is read by it: an endpoint may be many
 //! nodes behind one name.
 //! Not here: what the testimony proves (`witness`).
 
