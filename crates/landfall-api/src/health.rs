@@ -192,7 +192,8 @@ fn endpoint_body(endpoint: &EndpointHealth) -> EndpointBody<'_> {
         calls: endpoint.calls,
         errors: endpoint.errors,
         breaker: if endpoint.breaker_open { "open" } else { "closed" },
-        mean_latency_ms: endpoint.mean_latency_ms,
+        // A tenth is as fine as anybody reads it.
+        mean_latency_ms: (endpoint.mean_latency_ms * 10.0).round() / 10.0,
     }
 }
 

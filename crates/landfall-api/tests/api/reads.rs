@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use landfall_core::{Certificate, CertificateKind, Event, Fault, Note};
+use landfall_core::{Certificate, CertificateKind, Clock, Event, Fault, Note};
+use landfall_lanes::{SystemClock, TimerClock};
 use serde_json::json;
 
 use crate::world::{TO_COMPLETED, World};
@@ -90,7 +91,7 @@ async fn a_long_poll_returns_when_the_transfer_is_final() {
         let world = world.clone();
         async move { world.get("/transfer/k?wait=30s").await }
     });
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    SystemClock.sleep(Duration::from_secs(2)).await;
     assert!(!waiting.is_finished());
     world.advance("k", &TO_COMPLETED, |step| step);
     let answer = waiting.await.unwrap().json();
@@ -103,17 +104,17 @@ async fn a_long_poll_ends_with_its_patience() {
     let world = World::new();
     world.pay_alice("k").await;
     let check = async |wait: &str, ms: u64| {
-        let start = tokio::time::Instant::now();
+        let timer = TimerClock::starting_at(0);
         let answer = world.get(&format!("/transfer/k?wait={wait}")).await;
         assert_eq!(answer.json()["status"], "QUEUED_REGISTRATION");
-        assert_eq!(start.elapsed(), Duration::from_millis(ms), "{wait}");
+        assert_eq!(timer.now_ms(), ms, "{wait}");
     };
     check("30s", 30_000).await;
     check("60", 60_000).await;
     check("500ms", 500).await;
     check("0", 0).await;
     world.advance("k", &TO_COMPLETED, |step| step);
-    let start = tokio::time::Instant::now();
+    let timer = TimerClock::starting_at(0);
     world.get("/transfer/k?wait=60s").await;
-    assert_eq!(start.elapsed(), Duration::ZERO);
+    assert_eq!(timer.now_ms(), 0);
 }

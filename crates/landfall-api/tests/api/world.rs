@@ -15,6 +15,7 @@ use landfall_core::{
     Clock, Event, Move, NewTransfer, RailName, Stage, State, TrailEntry, Transfer, TransferId,
 };
 use landfall_engine::{Status, Submission, SubmitError};
+use landfall_lanes::SystemClock;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -33,7 +34,7 @@ impl Clock for HandClock {
     }
 
     async fn sleep(&self, duration: Duration) {
-        tokio::time::sleep(duration).await;
+        SystemClock.sleep(duration).await;
     }
 }
 
