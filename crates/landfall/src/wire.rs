@@ -20,6 +20,7 @@ use landfall_queue_ring::RingQueue;
 use landfall_rail_near::{Key, Limits, NearRail, NearSettings, TGAS};
 use landfall_rpc::{BreakerSettings, Endpoints, HttpTransport, Settings as RpcSettings};
 use landfall_store_memory::MemoryStore;
+use landfall_store_sqlite::{OpenError, SqliteOptions, SqliteStore};
 use serde_json::{Value, json};
 
 use crate::cli::DEV_DATA;
@@ -47,22 +48,28 @@ pub fn start_log(config: &Config) {
 }
 
 /// Opens the store to work on, making it if it is not there.
-pub async fn open_store(config: &Config, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
+pub fn open_store(config: &Config, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
     match config.store_url() {
         StoreUrl::Memory => Ok(Arc::new(MemoryStore::new(clock))),
-        StoreUrl::Sqlite(path) => open_sqlite(&path, clock),
+        StoreUrl::Sqlite(path) => {
+            let store = SqliteStore::open(&path, clock, SqliteOptions::default());
+            Ok(Arc::new(store.map_err(unopened)?))
+        }
     }
 }
 
-/// Opens a store that must be there, to read it.
-pub async fn open_existing_store(config: &Config, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
+/// Opens a store that must be there, to read it beside a relay that may be writing.
+pub fn open_existing_store(config: &Config) -> Result<Arc<dyn Store>> {
     match config.store_url() {
         StoreUrl::Memory => Err(Failure::Mistaken(
             "a memory: store lives inside its relay and cannot be read from outside; ask the \
              relay's API instead"
                 .into(),
         )),
-        StoreUrl::Sqlite(path) if path.exists() => open_sqlite(&path, clock),
+        StoreUrl::Sqlite(path) if path.exists() => {
+            let store = SqliteStore::open_read_only(&path, SqliteOptions::default());
+            Ok(Arc::new(store.map_err(unopened)?))
+        }
         StoreUrl::Sqlite(path) => {
             let dev = Path::new(DEV_DATA);
             let remedy = match dev.join(STORE_FILE).exists() {
@@ -74,9 +81,8 @@ pub async fn open_existing_store(config: &Config, clock: Arc<dyn Clock>) -> Resu
     }
 }
 
-fn open_sqlite(path: &Path, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
-    let _ = path;
-    Ok(Arc::new(MemoryStore::new(clock)))
+fn unopened(error: OpenError) -> Failure {
+    Failure::Unable(error.to_string())
 }
 
 fn open_queue(config: &Config) -> Arc<dyn Queue> {
@@ -170,6 +176,7 @@ pub fn near_rail(config: &Config, network: &str, clock: Arc<dyn Clock>) -> Resul
             transaction_gas: near.gas_per_transaction_tgas * TGAS,
             ..Limits::default()
         },
+        broadcast_timeout: Duration::from_millis(near.rpc_timeout_ms),
         ..NearSettings::new(&terms.network, &terms.token, &terms.sender, keys)
     };
     NearRail::new(settings, endpoints(config, clock.clone())?, clock)
@@ -244,7 +251,7 @@ pub struct Relay {
 
 /// Starts everything but the socket.
 pub async fn start(config: &Config, folder: &Folder, clock: Arc<dyn Clock>) -> Result<Relay> {
-    let store = open_store(config, clock.clone()).await?;
+    let store = open_store(config, clock.clone())?;
     let network = network(config, folder, &clock).await?;
     let rail: Arc<dyn Rail> = Arc::new(near_rail(config, &network, clock.clone())?);
     let high_water = HighWater::open(&folder.high_water())?;

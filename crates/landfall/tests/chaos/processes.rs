@@ -1,0 +1,205 @@
+//! The processes of a chaos test, each ended with the test.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const LANDFALL: &str = env!("CARGO_BIN_EXE_landfall");
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Real time passes: chaos is about processes, and those have no paused clock.
+pub async fn pause(duration: Duration) {
+    tokio::time::sleep(duration).await;
+}
+
+fn http() -> reqwest::Client {
+    reqwest::Client::builder().timeout(PATIENCE).build().expect("a client")
+}
+
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // Both fail only if it is gone already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A running `landfall sim near`.
+#[derive(Clone)]
+pub struct Sim {
+    _process: Arc<Killed>,
+    announcement: Value,
+    http: reqwest::Client,
+}
+
+impl Sim {
+    pub async fn start(nodes: usize, keys: usize, block_ms: u64) -> Sim {
+        let mut child = Command::new(LANDFALL)
+            .args(["sim", "near", "--listen", "127.0.0.1:0", "--chunk-gas", "on"])
+            .args(["--nodes", &nodes.to_string(), "--keys", &keys.to_string()])
+            .args(["--block-ms", &block_ms.to_string()])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the simulator starts");
+        let stdout = child.stdout.take().expect("piped");
+        let process = Arc::new(Killed(child));
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line).expect("one line of JSON");
+        let announcement = serde_json::from_str(&line).expect("one line of JSON");
+        Sim { _process: process, announcement, http: http() }
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.announcement["rpc_url"].as_str().expect("a URL"))
+    }
+
+    pub async fn post(&self, path: &str, body: Value) {
+        let answer = self.http.post(self.url(path)).json(&body).send().await.expect("/sim answers");
+        assert!(answer.status().is_success(), "{path}: {}", answer.text().await.unwrap());
+    }
+
+    pub async fn get(&self, path: &str) -> Value {
+        let answer = self.http.get(self.url(path)).send().await.expect("/sim answers");
+        answer.json().await.expect("JSON")
+    }
+}
+
+/// A `landfall serve` that is started and killed again and again on the same data.
+pub struct Relay {
+    folder: TempDir,
+    port: u16,
+    sim: Value,
+    process: Option<Killed>,
+}
+
+impl Relay {
+    pub fn new(sim: &Sim) -> Relay {
+        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = free.local_addr().expect("bound").port();
+        let folder = tempfile::tempdir().expect("a folder");
+        Relay { folder, port, sim: sim.announcement.clone(), process: None }
+    }
+
+    fn command(&self, name: &str) -> Command {
+        let urls: Vec<&str> =
+            self.sim["rpc_urls"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        let mut command = Command::new(LANDFALL);
+        command
+            .arg(name)
+            .current_dir(self.folder.path())
+            .env("NEAR_RPC_URL", urls.join(","))
+            .env("NEAR_NETWORK", "simnet")
+            .env("FT_TOKEN_ADDRESS", self.sim["token"].as_str().unwrap())
+            .env("RELAY_ACCOUNT_ID", self.sim["relay_account"].as_str().unwrap())
+            .env("RELAY_ACCESS_KEYS", self.sim["access_keys"].to_string())
+            .env("LANDFALL_API__LISTEN", format!("127.0.0.1:{}", self.port))
+            .env("LANDFALL_API__AUTH", "off")
+            .env("LANDFALL_NEAR__RPC_TIMEOUT_MS", "1000")
+            .env("LANDFALL_NEAR__BREAKER_OPEN_MS", "500")
+            .env("LANDFALL_ENGINE__FENCE_AFTER_MS", "5000")
+            .env("LANDFALL_ENGINE__REBROADCAST_MS", "200")
+            .env("LANDFALL_ENGINE__REBROADCAST_MAX_MS", "2000")
+            .env("LANDFALL_ENGINE__SWEEP_MS", "200")
+            .env("LANDFALL_LOG__LEVEL", "info")
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub fn start(&mut self) {
+        let log = File::options().create(true).append(true).open(self.folder.path().join("log"));
+        let log = log.expect("a log file");
+        let child = self.command("serve").stderr(log).stdout(Stdio::null()).spawn();
+        self.process = Some(Killed(child.expect("the relay starts")));
+    }
+
+    /// kill -9.
+    pub fn kill(&mut self) {
+        self.process = None;
+    }
+
+    pub fn log_tail(&self) -> String {
+        let log = std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(40)..].join("\n")
+    }
+
+    pub fn assert_audit_is_clean(&self) {
+        let audit = self.command("audit").output().expect("the audit runs");
+        assert!(
+            audit.status.success(),
+            "audit: {}\n{}",
+            String::from_utf8_lossy(&audit.stdout),
+            String::from_utf8_lossy(&audit.stderr)
+        );
+    }
+}
+
+/// A client that does not give up.
+#[derive(Clone)]
+pub struct Client {
+    base: String,
+    http: reqwest::Client,
+}
+
+impl Client {
+    pub fn new(relay: &Relay) -> Client {
+        Client { base: format!("http://127.0.0.1:{}", relay.port), http: http() }
+    }
+
+    /// Sends the same payout with the same key until it is acknowledged.
+    pub async fn submit_until_taken(&self, key: String, receiver: String) {
+        loop {
+            let body = json!({"receiver_id": receiver, "amount": "10", "memo": key});
+            let request = self.http.post(format!("{}/transfer", self.base));
+            let answer = request.header("X-Idempotency-Key", &key).json(&body).send().await;
+            match answer {
+                Ok(answer) if answer.status().is_success() => return,
+                Ok(answer) if answer.status() != 503 => {
+                    panic!("{key}: {} {}", answer.status(), answer.text().await.unwrap_or_default())
+                }
+                _ => pause(Duration::from_millis(50)).await,
+            }
+        }
+    }
+
+    /// How many are COMPLETED, asked until the relay answers.
+    pub async fn completed_eventually(&self) -> usize {
+        loop {
+            let answer = self.http.get(format!("{}/metrics", self.base)).send().await;
+            if let Ok(answer) = answer
+                && let Ok(text) = answer.text().await
+            {
+                let line = text.lines().find(|line| {
+                    line.starts_with("landfall_transfers{") && line.contains("\"COMPLETED\"")
+                });
+                let count = line.and_then(|line| line.rsplit(' ').next()?.parse().ok());
+                return count.unwrap_or(0);
+            }
+            pause(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// The payouts that are not COMPLETED, as the API shows them.
+    pub async fn not_completed(&self) -> Vec<Value> {
+        let mut open = Vec::new();
+        for n in 0..super::PAYOUTS {
+            let url = format!("{}/transfer/{}", self.base, super::key(n));
+            let shown: Value = match self.http.get(url).send().await {
+                Ok(answer) => answer.json().await.unwrap_or_default(),
+                Err(error) => json!({"error": error.to_string()}),
+            };
+            if shown["status"] != "COMPLETED" && open.len() < 3 {
+                open.push(shown);
+            }
+        }
+        open
+    }
+}
