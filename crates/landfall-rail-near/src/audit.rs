@@ -131,7 +131,9 @@ impl Auditor {
                         block.height, before.height
                     )));
                 }
-                None if block.prev_height.is_some_and(|before| before >= from) => {
+                None if block.height > from
+                    && block.prev_height.is_some_and(|before| before >= from) =>
+                {
                     walk.gone_below = Some(block.height);
                 }
                 _ => {}
@@ -287,7 +289,9 @@ mod tests {
 
     #[test]
     fn a_repeated_or_empty_chunk_is_not_read() {
-        let chunk = |hash: &str, included: u64, root: &str| json!({"chunk_hash": hash, "height_included": included, "tx_root": root});
+        let chunk = |hash: &str, height: u64, root: &str| {
+            json!({"chunk_hash": hash, "height_included": height, "tx_root": root})
+        };
         let raw = json!({
             "header": {"height": 9, "hash": "h", "prev_hash": "g", "prev_height": 8},
             "chunks": [chunk("a", 9, "x"), chunk("b", 8, "x"), chunk("c", 9, EMPTY_ROOT)],

@@ -39,7 +39,10 @@ pub async fn run(arguments: &CheckArguments) -> Result<()> {
 
 fn print(show: &Show, findings: &[Finding]) {
     if show.json {
-        let one = |finding: &Finding| json!({"check": finding.what, "ok": finding.good, "detail": finding.detail});
+        let one = |found: &Finding| {
+            let (what, good, detail) = (found.what, found.good, &found.detail);
+            json!({"check": what, "ok": good, "detail": detail})
+        };
         show.value(&Value::Array(findings.iter().map(one).collect()));
         return;
     }
@@ -76,7 +79,7 @@ async fn store(config: &Config) -> Finding {
     let found = match config.store_url() {
         StoreUrl::Memory => Ok("memory: forgets everything on exit".to_owned()),
         StoreUrl::Sqlite(path) if !path.exists() => Ok(format!("{} will be made", path.display())),
-        StoreUrl::Sqlite(path) => match wire::open_existing_store(config, wire::clock()).await {
+        StoreUrl::Sqlite(path) => match wire::open_existing_store(config) {
             Ok(store) => match store.counts().await {
                 Ok(counts) => {
                     let transfers: u64 = counts.iter().map(|(_, count)| count).sum();

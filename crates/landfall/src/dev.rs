@@ -13,7 +13,7 @@ use crate::config::{self, Config, Need, Sources};
 use crate::failure::{Failure, Result};
 use crate::folder::Folder;
 use crate::serve::{Leave, listen, until_told};
-use crate::{sim, wire};
+use crate::{show, sim, wire};
 
 /// Lanes of the relay: enough to see several at work.
 const KEYS: usize = 5;
@@ -51,7 +51,7 @@ pub async fn run(arguments: &DevArguments) -> Result<()> {
         () = leave.asked() => return Ok(()),
     };
     let address = listener.local_addr().unwrap_or(arguments.listen);
-    println!("{}", welcome(address, &ledger, arguments, clock.now_ms()));
+    show::say(&welcome(address, &ledger, arguments, clock.now_ms()));
     until_told(relay, listener, &config, clock, leave).await?;
     ledger.shutdown().await;
     Ok(())

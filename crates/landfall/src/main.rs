@@ -91,7 +91,7 @@ async fn reading(read: &ReadArguments) -> Result<(Arc<dyn Store>, Show)> {
     let sources =
         Sources::surroundings(read.config.clone()).with_flag("instance.data", "--data", data);
     let config = config::load(&sources, Need::Store)?;
-    let store = wire::open_existing_store(&config, wire::clock()).await?;
+    let store = wire::open_existing_store(&config)?;
     Ok((store, Show::on_stdout(read.json)))
 }
 

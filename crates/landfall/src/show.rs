@@ -53,8 +53,7 @@ impl Show {
     }
 
     pub fn line(&self, text: &str) {
-        // A closed pipe (`| head`) is no failure of ours.
-        let _ = writeln!(std::io::stdout(), "{text}");
+        say(text);
     }
 
     pub fn value(&self, value: &Value) {
@@ -68,6 +67,13 @@ impl Show {
     pub fn table(&self, table: &Table) {
         self.line(table.render(self).trim_end_matches('\n'));
     }
+}
+
+/// A line on standard output.
+pub fn say(text: &str) {
+    // A closed pipe (`| head`) is no failure of ours.
+    let _ = writeln!(std::io::stdout(), "{text}");
+    let _ = std::io::stdout().flush();
 }
 
 /// Rows under a head, in columns as wide as their widest cell.

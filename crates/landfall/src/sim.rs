@@ -5,6 +5,7 @@ use landfall_sim::near::{SimConfig, SimNear};
 use crate::cli::{SimArguments, Switch};
 use crate::failure::{Failure, Result};
 use crate::serve::Leave;
+use crate::show;
 
 pub async fn run(arguments: &SimArguments) -> Result<()> {
     let mut leave = Leave::new()?;
@@ -18,7 +19,7 @@ pub async fn run(arguments: &SimArguments) -> Result<()> {
         ..SimConfig::default()
     })
     .await?;
-    println!("{}", simulated.announcement());
+    show::say(&simulated.announcement().to_string());
     leave.asked().await;
     simulated.shutdown().await;
     Ok(())

@@ -1,7 +1,7 @@
 //! `landfall transfers get|list|watch` and `landfall lanes`: what the store says, read directly.
 //!
-//! They read the store and not the API, so that they work when the relay does not run, which is when
-//! somebody needs them. They write nothing.
+//! They read the store and not the API, so that they work when the relay does not run, which is
+//! when somebody needs them. They write nothing.
 
 use std::sync::Arc;
 use std::time::Duration;

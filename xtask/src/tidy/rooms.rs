@@ -3,6 +3,7 @@
 //! Tests may reach further (a store's tests run the conformance suite), so only what is built into
 //! a crate counts.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -10,47 +11,8 @@ use serde_json::Value;
 
 use crate::process::{cargo, output};
 
-/// A crate of ours and the crates of ours it may use. A crate that is not listed is a breach.
-const ROOMS: &[(&str, &[&str])] = &[
-    ("landfall-core", &[]),
-    ("landfall-lanes", &["landfall-core"]),
-    ("landfall-engine", &["landfall-core", "landfall-lanes"]),
-    ("landfall-store-memory", &["landfall-core"]),
-    ("landfall-store-sqlite", &["landfall-core"]),
-    ("landfall-queue-ring", &["landfall-core"]),
-    ("landfall-rpc", &["landfall-core"]),
-    ("landfall-rail-near", &["landfall-core", "landfall-rpc"]),
-    ("landfall-api", &["landfall-core", "landfall-engine"]),
-    ("landfall-conformance", &["landfall-core"]),
-    (
-        "landfall-sim",
-        &[
-            "landfall-core",
-            "landfall-engine",
-            "landfall-lanes",
-            "landfall-queue-ring",
-            "landfall-rail-near",
-            "landfall-rpc",
-            "landfall-store-memory",
-        ],
-    ),
-    (
-        "landfall",
-        &[
-            "landfall-api",
-            "landfall-core",
-            "landfall-engine",
-            "landfall-lanes",
-            "landfall-queue-ring",
-            "landfall-rail-near",
-            "landfall-rpc",
-            "landfall-sim",
-            "landfall-store-memory",
-            "landfall-store-sqlite",
-        ],
-    ),
-    ("xtask", &[]),
-];
+/// Where the table of rooms is: `| \`crate\` | holds | may depend on |`.
+const MAP: &str = "ARCHITECTURE.md";
 
 /// Heavy or telling crates and the rooms they live in.
 const ONLY_IN: &[(&str, &[&str])] = &[
@@ -66,14 +28,39 @@ const ONLY_IN: &[(&str, &[&str])] = &[
 /// What the core must stay free of.
 const NOT_IN_CORE: &[&str] = &["tokio"];
 
+/// A crate of ours and the crates of ours it may use.
+type Rooms = BTreeMap<String, BTreeSet<String>>;
+
 pub fn breaches(root: &Path) -> Result<Vec<String>> {
     let text = output(cargo(root).args(["metadata", "--format-version", "1", "--no-deps"]))?;
     let metadata: Value = serde_json::from_str(&text)?;
     let packages = metadata["packages"].as_array().context("packages in cargo metadata")?;
-    Ok(packages.iter().flat_map(of_package).collect())
+    let rooms = read_rooms(&std::fs::read_to_string(root.join(MAP)).context(MAP)?);
+    Ok(packages.iter().flat_map(|package| of_package(&rooms, package)).collect())
 }
 
-fn of_package(package: &Value) -> Vec<String> {
+/// Reads the table. `core` in the last column is `landfall-core`; `all` is every other room.
+fn read_rooms(map: &str) -> Rooms {
+    let rows: Vec<(&str, &str)> = map
+        .lines()
+        .filter_map(|line| {
+            let cells: Vec<&str> = line.trim().trim_matches('|').split('|').collect();
+            let name = cells.first()?.trim().strip_prefix('`')?.strip_suffix('`')?;
+            (cells.len() == 3).then(|| (name, cells[2].trim()))
+        })
+        .collect();
+    let names: BTreeSet<String> = rows.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let may = |cell: &str| match cell {
+        "all" => names.clone(),
+        _ => {
+            let words = cell.split(',').map(|word| format!("landfall-{}", word.trim()));
+            words.filter(|name| names.contains(name)).collect()
+        }
+    };
+    rows.iter().map(|(name, cell)| ((*name).to_owned(), may(cell))).collect()
+}
+
+fn of_package(rooms: &Rooms, package: &Value) -> Vec<String> {
     let name = package["name"].as_str().unwrap_or_default();
     let uses: Vec<&str> = package["dependencies"]
         .as_array()
@@ -82,17 +69,17 @@ fn of_package(package: &Value) -> Vec<String> {
         .filter(|dependency| dependency["kind"] != "dev")
         .filter_map(|dependency| dependency["name"].as_str())
         .collect();
-    of_room(name, &uses)
+    of_room(rooms, name, &uses)
 }
 
-fn of_room(name: &str, uses: &[&str]) -> Vec<String> {
-    let Some((_, may)) = ROOMS.iter().find(|(room, _)| *room == name) else {
-        return vec![format!("{name}: is no room; add it to the table in xtask/src/tidy/rooms.rs")];
+fn of_room(rooms: &Rooms, name: &str, uses: &[&str]) -> Vec<String> {
+    let Some(may) = rooms.get(name) else {
+        return vec![format!("{name}: is no room; add it to the table of {MAP}")];
     };
     let ours = uses
         .iter()
-        .filter(|used| used.starts_with("landfall") && !may.contains(used))
-        .map(|used| format!("{name}: may not depend on {used}; see the table of rooms"));
+        .filter(|used| used.starts_with("landfall") && !may.contains(**used))
+        .map(|used| format!("{name}: may not depend on {used}; see the table of {MAP}"));
     let heavy = ONLY_IN
         .iter()
         .filter(|(heavy, rooms)| uses.contains(heavy) && !rooms.contains(&name))
@@ -108,13 +95,33 @@ fn of_room(name: &str, uses: &[&str]) -> Vec<String> {
 mod tests {
     use super::*;
 
+    const TABLE: &str = "\
+| room | holds | may depend on |
+|---|---|---|
+| `landfall-core` | words | nothing of ours, no tokio |
+| `landfall-rpc` | calls | core |
+| `landfall-rail-near` | NEAR | core, rpc |
+| `landfall-engine` | stages | core |
+| `landfall-store-sqlite` | one file | core |
+| `landfall` | the binary | all |
+";
+
+    fn check(name: &str, uses: &[&str], breaches: usize) {
+        let found = of_room(&read_rooms(TABLE), name, uses);
+        assert_eq!(found.len(), breaches, "{found:?}");
+    }
+
     #[test]
     fn a_rail_that_sees_the_store_is_a_breach() {
-        assert!(of_room("landfall-rail-near", &["landfall-core", "landfall-rpc"]).is_empty());
-        assert_eq!(of_room("landfall-rail-near", &["landfall-store-sqlite"]).len(), 1);
-        assert_eq!(of_room("landfall-api", &["landfall-rail-near"]).len(), 1);
-        assert_eq!(of_room("landfall-core", &["tokio"]).len(), 1);
-        assert_eq!(of_room("landfall-engine", &["near-primitives"]).len(), 1);
-        assert_eq!(of_room("landfall-new", &[]).len(), 1);
+        check("landfall-rail-near", &["landfall-core", "landfall-rpc"], 0);
+        check("landfall-rail-near", &["landfall-store-sqlite"], 1);
+        check("landfall", &["landfall-store-sqlite", "landfall-rail-near"], 0);
+    }
+
+    #[test]
+    fn heavy_crates_and_unknown_rooms_are_breaches() {
+        check("landfall-core", &["tokio"], 1);
+        check("landfall-engine", &["near-primitives"], 1);
+        check("landfall-new", &[], 1);
     }
 }

@@ -128,7 +128,7 @@ fn callers(config: &Config, reading: &mut Reading) {
             "api.keys",
             "is missing: without keys nobody could be let in, or everybody would",
             "add a key under [api], such as keys = [{key = \"…\", tenant = \"acme\"}], or say \
-             auth = \"off\" (LANDFALL_API__AUTH=off) if the port is reached by trusted callers only",
+             auth = \"off\" (LANDFALL_API__AUTH=off) if only trusted callers reach the port",
         );
     }
     for (index, key) in api.keys.iter().enumerate() {

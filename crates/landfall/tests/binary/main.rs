@@ -1,0 +1,7 @@
+//! The binary as people run it: processes, sockets, signals, files.
+//!
+//! Every test has its own processes on free ports with folders of their own, and they end with it.
+
+mod dev;
+mod operators;
+mod world;
