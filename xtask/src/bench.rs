@@ -1,8 +1,9 @@
 //! `cargo xtask bench near`: relay, simulated ledger and load generator as three processes.
 //!
-//! The receivers are registered before the clock starts. Completed means final on the ledger; the
-//! simulator's own record of payments is compared with what was asked for, and overpayment counts
-//! as a duplicate. Not here: the figures' meaning (docs/benchmarks.md).
+//! The receivers are registered on the ledger before the clock starts; the relay has to find out.
+//! Completed means final on the ledger; the simulator's own record of payments is compared with what
+//! was asked for, and overpayment counts as a duplicate.
+//! Not here: the figures' meaning (docs/benchmarks.md).
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -11,11 +12,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use hyper::Method;
 use serde_json::Value;
 
 use crate::http::Connection;
 use crate::load::Intake;
-use crate::payouts::{Differences, Payout, compare, payout};
+use crate::payouts::{Differences, Payout, compare, payout, receiver};
 use crate::process::{Running, Used, cargo, shown};
 use crate::report::Report;
 
@@ -64,27 +66,18 @@ pub fn run(root: &Path, options: &Options) -> Result<bool> {
     let mut watch = Watch::new(&relay_url)?;
     runtime.block_on(watch.until_ready(&mut relay))?;
 
-    note(options, &format!("registering {} receivers", options.receivers));
-    let warm_up = Run {
-        name: "warm",
-        first: options.transfers,
-        transfers: options.receivers,
-        rate: 0,
-        intake: Intake::Batch,
-    };
-    measure(&programs, &runtime, &mut watch, &mut relay, &warm_up, options)?;
+    let rpc_url = ledger["rpc_url"].as_str().context("rpc_url of the simulator")?;
+    runtime.block_on(register(rpc_url, options.receivers))?;
     note(options, &format!("sending {} payouts", options.transfers));
     let run = Run {
         name: "run",
-        first: 0,
         transfers: options.transfers,
         rate: options.rate,
         intake: options.intake,
     };
     let mut report = measure(&programs, &runtime, &mut watch, &mut relay, &run, options)?;
 
-    let asked: Vec<Payout> = warm_up.payouts(options).chain(run.payouts(options)).collect();
-    let rpc_url = ledger["rpc_url"].as_str().context("rpc_url of the simulator")?;
+    let asked: Vec<Payout> = run.payouts(options).collect();
     let found = runtime.block_on(differences(rpc_url, &asked))?;
     (report.duplicates, report.losses) = (found.duplicates, found.losses);
     if !relay.leave()? || simulator.has_ended() {
@@ -179,7 +172,6 @@ fn free_port() -> Result<u16> {
 /// One stretch of load.
 pub struct Run {
     pub name: &'static str,
-    pub first: u64,
     pub transfers: u64,
     pub rate: u64,
     pub intake: Intake,
@@ -188,8 +180,7 @@ pub struct Run {
 impl Run {
     fn payouts(&self, options: &Options) -> impl Iterator<Item = Payout> {
         let receivers = options.receivers;
-        let indexes = self.first..self.first + self.transfers;
-        indexes.map(move |index| payout(self.name, index, receivers))
+        (0..self.transfers).map(move |index| payout(self.name, index, receivers))
     }
 }
 
@@ -225,7 +216,6 @@ pub fn start_load(
     let mut command = Command::new(&programs.xtask);
     command.args(["load", "--url", url, "--run", run.name, "--intake", run.intake.name()]);
     for (name, number) in [
-        ("--first", run.first),
         ("--transfers", run.transfers),
         ("--receivers", receivers),
         ("--rate", run.rate),
@@ -315,6 +305,17 @@ fn sum(metrics: &str, counter: &str) -> f64 {
     let samples = metrics.lines().filter_map(|line| line.strip_prefix(counter));
     let of_counter = samples.filter(|rest| rest.starts_with([' ', '{']));
     of_counter.filter_map(|rest| rest.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+}
+
+/// Registers the receivers on the ledger. The relay does not know that they are.
+async fn register(rpc_url: &str, receivers: u64) -> Result<()> {
+    let accounts: Vec<String> = (0..receivers).map(receiver).collect();
+    let body = serde_json::json!({"account_ids": accounts}).to_string().into_bytes();
+    let mut simulator = Connection::new(rpc_url, None)?;
+    match simulator.send(Method::POST, "/sim/register", &[], body).await? {
+        (200, _) => Ok(()),
+        (status, _) => bail!("/sim/register answered {status}"),
+    }
 }
 
 /// Compares the simulator's record of payments with what was asked for.

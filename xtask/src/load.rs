@@ -48,9 +48,6 @@ pub struct Options {
     /// Prefix of the idempotency keys.
     #[arg(long)]
     pub run: String,
-    /// Number of the first payout: its amount follows from it, so no two runs share one.
-    #[arg(long, default_value_t = 0)]
-    pub first: u64,
     #[arg(long)]
     pub transfers: u64,
     #[arg(long)]
@@ -165,7 +162,7 @@ async fn hand_in(
 }
 
 async fn single(connection: &mut Connection, options: &Options, index: u64) -> Result<(u16, u64)> {
-    let payout = payout(&options.run, options.first + index, options.receivers);
+    let payout = payout(&options.run, index, options.receivers);
     let body = format!(r#"{{"receiver_id":"{}","amount":"{}"}}"#, payout.receiver, payout.amount);
     let headers = [("x-idempotency-key", payout.key.as_str())];
     let (status, _) =
@@ -181,7 +178,7 @@ async fn many(
 ) -> Result<(u16, u64)> {
     let items: Vec<String> = (first..last)
         .map(|index| {
-            let payout = payout(&options.run, options.first + index, options.receivers);
+            let payout = payout(&options.run, index, options.receivers);
             format!(
                 r#"{{"idempotency_key":"{}","receiver_id":"{}","amount":"{}"}}"#,
                 payout.key, payout.receiver, payout.amount

@@ -61,13 +61,8 @@ pub fn run(root: &Path, options: &Options) -> Result<bool> {
 
     // The run's keys must be new on every soak of the same store.
     let name: &'static str = Box::leak(format!("soak-{}", std::process::id()).into_boxed_str());
-    let run = Run {
-        name,
-        first: 0,
-        transfers: options.transfers,
-        rate: options.rate,
-        intake: options.intake,
-    };
+    let run =
+        Run { name, transfers: options.transfers, rate: options.rate, intake: options.intake };
     let before = runtime.block_on(watch.figures())?;
     let used_before = relay.used()?;
     let begun = Instant::now();

@@ -98,8 +98,12 @@ fn ends_function(line: &str, indent: usize) -> bool {
 }
 
 fn clocks(name: &str, text: &str) -> Vec<String> {
-    // Tests own their time: paused, or other processes' real one.
-    if is_test(name) || CLOCKS_ALLOWED.iter().any(|(place, _)| name.starts_with(place)) {
+    // Tests own their time (paused, or other processes' real one), and examples measure it.
+    let is_example = name.contains("/examples/");
+    if is_test(name)
+        || is_example
+        || CLOCKS_ALLOWED.iter().any(|(place, _)| name.starts_with(place))
+    {
         return Vec::new();
     }
     let uses = |line: &str| CLOCKS.iter().copied().find(|clock| line.contains(clock));
