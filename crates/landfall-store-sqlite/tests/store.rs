@@ -1,5 +1,6 @@
 //! The SQLite store, under the checks that every store passes, and what only a file can suffer.
 
+mod crash;
 mod opening;
 
 use std::sync::Arc;
