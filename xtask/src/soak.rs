@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -60,7 +60,8 @@ pub fn run(root: &Path, options: &Options) -> Result<bool> {
     runtime.block_on(watch.until_ready(&mut relay))?;
 
     // The run's keys must be new on every soak of the same store.
-    let name: &'static str = Box::leak(format!("soak-{}", std::process::id()).into_boxed_str());
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+    let name: &'static str = Box::leak(format!("soak-{now}").into_boxed_str());
     let run =
         Run { name, transfers: options.transfers, rate: options.rate, intake: options.intake };
     let before = runtime.block_on(watch.figures())?;

@@ -134,6 +134,18 @@ pub fn short(text: &str, most: usize) -> String {
     format!("{head}…")
 }
 
+/// Head and tail of a long text: what tells names apart is often at their end.
+pub fn ends(text: &str, most: usize) -> String {
+    let letters: Vec<char> = text.chars().collect();
+    if letters.len() <= most {
+        return text.to_owned();
+    }
+    let tail = most.saturating_sub(1) / 2;
+    let head = most.saturating_sub(1) - tail;
+    let (first, last) = (&letters[..head], &letters[letters.len() - tail..]);
+    format!("{}…{}", first.iter().collect::<String>(), last.iter().collect::<String>())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,6 +171,7 @@ mod tests {
     #[test]
     fn times_and_long_texts_are_readable() {
         assert_eq!(time(1_760_090_400_123), "2025-10-10T10:00:00.123Z");
+        assert_eq!((ends("abcdef", 4).as_str(), ends("abc", 4).as_str()), ("ab…f", "abc"));
         assert_eq!((short("abcdef", 4).as_str(), short("abc", 4).as_str()), ("abc…", "abc"));
     }
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::cli::{ListArguments, WatchArguments};
 use crate::failure::{Failure, Result};
-use crate::show::{Show, Style, Table, short, time};
+use crate::show::{Show, Style, Table, ends, short, time};
 
 /// How often a watched store is read again: as often as a person can follow.
 const WATCH: Duration = Duration::from_millis(500);
@@ -53,7 +53,7 @@ pub async fn list(store: &Arc<dyn Store>, show: &Show, asked: &ListArguments) ->
             (Style::Dim, transfer.id.to_string()),
             (Style::Bold, transfer.key.clone()),
             (style_of(transfer.state), transfer.state.name().to_owned()),
-            (Style::Plain, short(transfer.payload.receiver(), RECEIVER_WIDTH)),
+            (Style::Plain, ends(transfer.payload.receiver(), RECEIVER_WIDTH)),
             (Style::Plain, transfer.payload.amount().to_string()),
             (Style::Dim, short(transfer.tx_hash.as_deref().unwrap_or("-"), HASH_WIDTH)),
             (Style::Plain, transfer.retry_count.to_string()),
