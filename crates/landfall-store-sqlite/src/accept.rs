@@ -171,3 +171,6 @@ impl Reader<'_> {
         Ok(None)
     }
 }
+
+#[cfg(test)]
+mod tests;

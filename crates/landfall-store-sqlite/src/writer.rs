@@ -206,3 +206,6 @@ impl Room {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

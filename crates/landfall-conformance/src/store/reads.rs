@@ -1,6 +1,6 @@
 //! Sweeps, lists, counts and identity.
 
-use landfall_core::store::{Accepted, Applied, ListFilter};
+use landfall_core::store::{Accepted, Applied, ListFilter, Opened};
 use landfall_core::{Event, Move, NewTransfer, RailName, State, Transfer, TransferId, near};
 
 use crate::check::checks;
@@ -211,12 +211,15 @@ async fn counts_follow_every_move(world: World) {
     let sent = state(near::State::QueuedVerification);
     assert_eq!(counts(&world).await, [(queued, 1), (sent, 1), (failed, 1)]);
 
-    let mut stale = world.opening(&held, 1, &[]);
-    stale.moves = attempt.members.iter().map(|_| Move::of(third, world.now_ms())).collect();
-    world.store.open_attempt(stale).await.expect("open");
+    // Refused because of its second member: the first must not be counted as moved.
+    let fourth = world.accept_ready(&["d"]).await.remove(0);
+    let stale = world.opening(&held, 1, &[fourth, third.clone()]);
+    let refused = world.store.open_attempt(stale).await.expect("open");
+    assert_eq!(refused, Opened::StaleMembers(vec![third.id]));
+    assert_eq!(counts(&world).await, [(queued, 1), (ready, 1), (sent, 1), (failed, 1)]);
     world.settle(world.settlement(&held, &attempt, Event::Landed).await).await;
     let completed = state(near::State::Completed);
-    assert_eq!(counts(&world).await, [(queued, 1), (completed, 1), (failed, 1)]);
+    assert_eq!(counts(&world).await, [(queued, 1), (ready, 1), (completed, 1), (failed, 1)]);
 }
 
 /// States that have transfers, in the order of a life.
