@@ -1,8 +1,8 @@
 //! `cargo xtask bench near`: relay, simulated ledger and load generator as three processes.
 //!
 //! The receivers are registered on the ledger before the clock starts; the relay has to find out.
-//! Completed means final on the ledger; the simulator's own record of payments is compared with what
-//! was asked for, and overpayment counts as a duplicate.
+//! Completed means final on the ledger; the simulator's own record of payments is compared with
+//! what was asked for, and overpayment counts as a duplicate.
 //! Not here: the figures' meaning (docs/benchmarks.md).
 
 use std::net::TcpListener;

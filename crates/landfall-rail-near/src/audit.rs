@@ -287,11 +287,12 @@ mod tests {
         assert_eq!(payments(&unreadable), None);
     }
 
+    fn chunk(hash: &str, height: u64, root: &str) -> Value {
+        json!({"chunk_hash": hash, "height_included": height, "tx_root": root})
+    }
+
     #[test]
     fn a_repeated_or_empty_chunk_is_not_read() {
-        let chunk = |hash: &str, height: u64, root: &str| {
-            json!({"chunk_hash": hash, "height_included": height, "tx_root": root})
-        };
         let raw = json!({
             "header": {"height": 9, "hash": "h", "prev_hash": "g", "prev_height": 8},
             "chunks": [chunk("a", 9, "x"), chunk("b", 8, "x"), chunk("c", 9, EMPTY_ROOT)],
