@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use landfall_conformance::{ManualClock, exercise_store};
+use landfall_conformance::{ManualClock, World, exercise_store};
 use landfall_core::store::Store;
 use landfall_store_memory::MemoryStore;
 
@@ -11,4 +11,17 @@ async fn the_memory_store_passes_the_checks_of_every_store() {
     let clock = Arc::new(ManualClock::new());
     let make = async || Arc::new(MemoryStore::new(clock.clone())) as Arc<dyn Store>;
     exercise_store(make, clock.clone()).await;
+}
+
+#[tokio::test]
+async fn a_restored_store_has_forgotten_what_came_after_its_backup() {
+    let clock = Arc::new(ManualClock::new());
+    let store = Arc::new(MemoryStore::with_identity(clock.clone(), "ours"));
+    let world = World { store: store.clone(), time: clock };
+    let kept = world.accept(world.fresh("kept")).await;
+    let backup = store.snapshot();
+    let lost = world.accept(world.fresh("lost")).await;
+    store.restore(backup);
+    assert_eq!(store.transfers(&[kept.id, lost.id]).await, Ok(vec![kept]));
+    assert_eq!(store.identity().await.map(|identity| identity.id), Ok("ours".into()));
 }

@@ -1,6 +1,7 @@
 //! How fast the store is: accept, carry in attempts of 100, settle; every answer after its fsync.
 //!
-//! `cargo run --release -p landfall-store-sqlite --example lifecycles -- [callers] [transfers]`
+//! `cargo run --release -p landfall-store-sqlite --example lifecycles -- [callers] [transfers]
+//! [lanes]`
 //! Callers accept one transfer at a time. Lanes then open and settle attempts, several at once.
 
 use std::sync::Arc;
@@ -20,8 +21,6 @@ use landfall_store_sqlite::{SqliteOptions, SqliteStore};
 const MEMBERS: usize = 100;
 /// Bytes of a signed NEAR batch of 100.
 const SIGNED_BYTES: usize = 12_000;
-/// Lanes that work at once.
-const LANES: usize = 8;
 
 struct Wall;
 
@@ -166,6 +165,7 @@ async fn main() {
     let mut arguments = std::env::args().skip(1).map(|text| text.parse().expect("a number"));
     let callers: usize = arguments.next().unwrap_or(1024);
     let transfers: usize = arguments.next().unwrap_or(60_000);
+    let keys: usize = arguments.next().unwrap_or(8);
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("landfall.db");
     let store = SqliteStore::open(path, Arc::new(Wall), SqliteOptions::default());
@@ -186,9 +186,9 @@ async fn main() {
     accepted.sort_by_key(|transfer| transfer.id);
     timed.print(&format!("accept x{callers}"), transfers, accepting);
 
-    let mut lanes: Vec<Vec<Vec<Transfer>>> = vec![Vec::new(); LANES];
+    let mut lanes: Vec<Vec<Vec<Transfer>>> = vec![Vec::new(); keys];
     for (number, batch) in accepted.chunks(MEMBERS).enumerate() {
-        lanes[number % LANES].push(batch.to_vec());
+        lanes[number % keys].push(batch.to_vec());
     }
     let start = Instant::now();
     let tasks: Vec<_> = lanes

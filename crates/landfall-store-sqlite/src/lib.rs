@@ -86,7 +86,7 @@ impl SqliteStore {
         Ok(SqliteStore { identity, readers, writer: Some(writer) })
     }
 
-    /// Opens the file for audits while a relay may be writing to it. Every write is refused. Blocks.
+    /// Opens the file for audits while a relay may be writing to it; refuses every write. Blocks.
     pub fn open_read_only(
         path: impl AsRef<Path>,
         options: SqliteOptions,

@@ -36,7 +36,7 @@ impl Readers {
         for db in connections {
             let (inbox, codes) = (inbox.clone(), codes.clone());
             let thread = std::thread::Builder::new()
-                .name("landfall-store-reader".into())
+                .name("store-reader".into())
                 .spawn(move || serve(&inbox, &db, &codes))
                 .map_err(|error| Fault(StoreError::Unavailable(error.to_string())))?;
             readers.threads.push(thread);

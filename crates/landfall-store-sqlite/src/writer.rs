@@ -121,7 +121,7 @@ impl Writer {
             drop(lock);
         };
         let thread = std::thread::Builder::new()
-            .name("landfall-store-writer".into())
+            .name("store-writer".into())
             .spawn(work)
             .map_err(|error| Fault(StoreError::Unavailable(error.to_string())))?;
         Ok(Writer { jobs: Some(jobs), thread: Some(thread) })

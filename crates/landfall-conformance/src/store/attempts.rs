@@ -110,8 +110,9 @@ async fn a_released_epoch_opens_nothing(world: World) {
 async fn a_halted_lane_opens_nothing(world: World) {
     let held = world.started("lane").await;
     let members = world.accept_ready(&["a"]).await;
-    assert_eq!(world.store.halt(&held.lane, "somebody else used the key").await, Ok(()));
-    let says_why = |answer: &Opened| matches!(answer, Opened::Fenced(why) if why.contains("somebody else used the key"));
+    assert_eq!(world.store.halt(&held.lane, "foreign nonce").await, Ok(()));
+    let says_why =
+        |answer: &Opened| matches!(answer, Opened::Fenced(why) if why.contains("foreign nonce"));
     check_refused(&world, world.opening(&held, 0, &members), says_why).await;
 }
 
