@@ -76,8 +76,17 @@ impl At<'_> {
     }
 }
 
-/// Locks the folder for one writer; the lock lasts as long as the file is open.
-pub(crate) fn lock(path: &Path) -> Result<File, OpenError> {
+/// The folder, locked for one writer until this is dropped.
+pub(crate) struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing alone would leave it locked while a child that was just forked has the file too.
+        let _ = self.0.unlock();
+    }
+}
+
+pub(crate) fn lock(path: &Path) -> Result<Lock, OpenError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     fs::create_dir_all(folder).map_err(|error| At(path).io(error))?;
@@ -88,7 +97,7 @@ pub(crate) fn lock(path: &Path) -> Result<File, OpenError> {
         .open(folder.join(LOCK_FILE))
         .map_err(|error| At(path).io(error))?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
+        Ok(()) => Ok(Lock(file)),
         Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path: path.to_path_buf() }),
         Err(TryLockError::Error(error)) => Err(At(path).io(error)),
     }

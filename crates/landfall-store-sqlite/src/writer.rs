@@ -5,7 +5,6 @@
 //! each of its jobs is done again in one of its own. So a job must be able to run twice.
 //! Not here: what the jobs do (`accept`, `moves`, `attempts`, `claims`, `lanes`, `reads`).
 
-use std::fs::File;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -17,6 +16,7 @@ use tokio::sync::oneshot;
 
 use crate::codes::Codes;
 use crate::fault::{Done, Fault};
+use crate::open::Lock;
 
 /// Jobs taken into one transaction: more than there are callers, short of a long pause.
 const GROUP_JOBS: usize = 4096;
@@ -109,7 +109,7 @@ impl Writer {
         db: Connection,
         codes: Codes,
         clock: Arc<dyn Clock>,
-        lock: File,
+        lock: Lock,
     ) -> Done<Writer> {
         let sql = "SELECT coalesce(max(id), 0) + 1 FROM keys";
         let next_transfer = db.query_row(sql, [], |row| row.get(0))?;
