@@ -34,7 +34,7 @@ use crate::folder::Folder;
 const NETWORK_RETRY: Duration = Duration::from_millis(500);
 
 pub fn clock() -> Arc<dyn Clock> {
-    Arc::new(SystemClock)
+    Arc::new(SystemClock::default())
 }
 
 /// Sends log lines to standard error, as configured.
@@ -254,7 +254,11 @@ pub async fn start(config: &Config, folder: &Folder, clock: Arc<dyn Clock>) -> R
     let store = open_store(config, clock.clone())?;
     let network = network(config, folder, &clock).await?;
     let rail: Arc<dyn Rail> = Arc::new(near_rail(config, &network, clock.clone())?);
-    let high_water = HighWater::open(&folder.high_water())?;
+    let high_water = match config.store_url() {
+        // A store that is meant to forget cannot be told from one that did by accident.
+        StoreUrl::Memory => HighWater::in_memory(),
+        StoreUrl::Sqlite(_) => HighWater::open(&folder.high_water())?,
+    };
     let instance = folder.instance_name(config.instance.name.as_deref())?;
     let engine = Engine::start(Parts {
         store,

@@ -15,6 +15,19 @@ pub(super) fn complete(config: &mut Config, reading: &mut Reading, need: Need) {
     if need == Need::Serve {
         callers(config, reading);
         timing(config, reading);
+        log_level(config, reading);
+    }
+}
+
+fn log_level(config: &Config, reading: &mut Reading) {
+    let level = &config.log.level;
+    if tracing_subscriber::EnvFilter::try_new(level).is_err() {
+        reading.mistake(
+            "log.level",
+            format!("is {level:?}"),
+            "give error, warn, info, debug or trace, or directives such as \
+             \"info,landfall_engine=debug\"",
+        );
     }
 }
 

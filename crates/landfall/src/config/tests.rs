@@ -166,6 +166,7 @@ fn single_mistakes_name_their_place_and_remedy() {
     check(WHOLE, &[("LANDFALL_ENGINE__RENEW_MS", "9000")], "at most half of engine.lease_ms");
     check(WHOLE, &[("LANDFALL_STORE_URL", "memory:")], "did you mean LANDFALL_STORE__URL?");
     check(WHOLE, &[("LANDFALL_API__AUTH", "keys")], "api.keys is missing");
+    check(WHOLE, &[("LANDFALL_LOG__LEVEL", "info,=loud")], "log.level is \"info,=loud\"; give");
     check(WHOLE, &[("LANDFALL_NEAR__ACCESS_KEYS_FILE", "k")], "give one of the two");
     check(WHOLE, &[("LANDFALL_API__KEYS", "[\"short\"]")], "shorter than 16");
 }
