@@ -19,7 +19,14 @@ pub trait Time: Clock {
 /// A clock that moves when it is told to.
 #[derive(Debug)]
 pub struct ManualClock {
-    now_ms: watch::Sender<u64>,
+    now: watch::Sender<Now>,
+}
+
+/// The two times of a clock: one may jump, the other only goes on.
+#[derive(Debug, Clone, Copy)]
+struct Now {
+    wall_ms: u64,
+    monotonic_ms: u64,
 }
 
 impl ManualClock {
@@ -27,18 +34,21 @@ impl ManualClock {
         ManualClock::at(START_MS)
     }
 
-    pub fn at(now_ms: u64) -> ManualClock {
-        ManualClock { now_ms: watch::Sender::new(now_ms) }
+    pub fn at(wall_ms: u64) -> ManualClock {
+        ManualClock { now: watch::Sender::new(Now { wall_ms, monotonic_ms: 0 }) }
     }
 
     /// Moves on and wakes the sleepers whose time has come.
     pub fn advance_ms(&self, by_ms: u64) {
-        self.now_ms.send_modify(|now_ms| *now_ms += by_ms);
+        self.now.send_modify(|now| {
+            now.wall_ms += by_ms;
+            now.monotonic_ms += by_ms;
+        });
     }
 
-    /// Jumps, as real clocks do, forwards or backwards.
-    pub fn set_ms(&self, now_ms: u64) {
-        self.now_ms.send_replace(now_ms);
+    /// Jumps, as wall clocks do, forwards or backwards. Wakes nobody.
+    pub fn set_ms(&self, wall_ms: u64) {
+        self.now.send_modify(|now| now.wall_ms = wall_ms);
     }
 }
 
@@ -51,14 +61,18 @@ impl Default for ManualClock {
 #[async_trait]
 impl Clock for ManualClock {
     fn now_ms(&self) -> u64 {
-        *self.now_ms.borrow()
+        self.now.borrow().wall_ms
+    }
+
+    fn monotonic_ms(&self) -> u64 {
+        self.now.borrow().monotonic_ms
     }
 
     async fn sleep(&self, duration: Duration) {
-        let wake_ms = self.now_ms().saturating_add(duration.as_millis() as u64);
-        let reached = |now_ms: &u64| *now_ms >= wake_ms;
+        let wake_ms = self.monotonic_ms().saturating_add(duration.as_millis() as u64);
+        let reached = |now: &Now| now.monotonic_ms >= wake_ms;
         // The sender lives in self, so the wait ends by the clock alone.
-        let _ = self.now_ms.subscribe().wait_for(reached).await;
+        let _ = self.now.subscribe().wait_for(reached).await;
     }
 }
 
@@ -76,11 +90,13 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn sleepers_wake_when_the_clock_is_moved_far_enough() {
+    async fn sleepers_wake_by_the_time_that_passed_not_by_a_jump() {
         let clock = Arc::new(ManualClock::new());
         let mut sleeper = Box::pin(clock.sleep(Duration::from_millis(100)));
         assert!(futures::poll!(&mut sleeper).is_pending());
         clock.advance_ms(99);
+        clock.set_ms(0);
+        clock.set_ms(u64::MAX / 2);
         assert!(futures::poll!(&mut sleeper).is_pending());
         clock.advance_ms(1);
         sleeper.await;

@@ -121,6 +121,8 @@ pub enum Shortage {
     Native,
     /// Gas attached by configuration is too little.
     Gas,
+    /// What it signs is refused: a wrong key, a setting beyond the ledger's limits.
+    Refused,
     /// The contract is paused, missing, or the relay is not registered with it.
     Contract,
 }

@@ -21,6 +21,10 @@ use crate::machine::{RailName, Stage, State};
 use crate::trail::TrailEntry;
 use crate::transfer::{Move, NewTransfer, Transfer};
 
+/// No lease lasts longer. One that seems to was given before the clock was set back, and counts as
+/// run out; epochs keep that safe.
+pub const LEASE_MAX_MS: u64 = 600_000;
+
 /// A store that did not do it, cut by what the caller does next.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {

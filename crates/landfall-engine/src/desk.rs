@@ -109,10 +109,10 @@ impl Engine {
     ) -> Result<Transfer, StoreError> {
         /// How long the wait trusts this process alone: another one may finish the transfer.
         const RECHECK: Duration = Duration::from_millis(1_000);
-        let deadline = self.clock().now_ms() + patience.as_millis() as u64;
+        let deadline = self.clock().monotonic_ms() + patience.as_millis() as u64;
         let mut current = transfer;
         loop {
-            let left = deadline.saturating_sub(self.clock().now_ms());
+            let left = deadline.saturating_sub(self.clock().monotonic_ms());
             if current.state.is_final() || left == 0 || self.is_stopping() {
                 return Ok(current);
             }

@@ -52,6 +52,8 @@ pub(crate) struct Core {
     pub watch: Watch,
     pub gauges: Gauges,
     pub rng: Mutex<StdRng>,
+    /// Tasks that died and were started again.
+    pub restarts: AtomicU64,
     stopping: AtomicBool,
     pub stopped: Notify,
 }
@@ -85,6 +87,7 @@ impl Engine {
             watch: Watch::default(),
             gauges: Gauges::default(),
             rng: Mutex::new(StdRng::seed_from_u64(parts.seed)),
+            restarts: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             stopped: Notify::new(),
         });
@@ -140,7 +143,8 @@ impl Engine {
     pub async fn render_metrics(&self) -> String {
         let status = self.status().await;
         let counts = self.core.store.counts().await.unwrap_or_default();
-        let restarts = self.runners.iter().map(|runner| runner.fleet().restarts()).sum();
+        let of_lanes: u64 = self.runners.iter().map(|runner| runner.fleet().restarts()).sum();
+        let restarts = of_lanes + self.core.restarts.load(Ordering::Relaxed);
         let mut depths = Vec::new();
         for stage in landfall_core::Stage::ALL {
             depths.push((stage, self.depth(stage).await));

@@ -10,6 +10,7 @@
 
 pub mod desk;
 pub mod metrics;
+pub mod operate;
 pub mod settings;
 pub mod status;
 

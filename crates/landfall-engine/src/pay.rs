@@ -14,7 +14,7 @@ use landfall_lanes::Batch;
 use crate::pool::{Ripe, Step};
 use crate::runner::{Pause, Runner};
 
-/// Preparing comes first: payments wait for it.
+/// Preparing comes first, since payments wait for it; then they take turns, so that neither starves.
 const PURPOSES: [Purpose; 2] = [Purpose::Prepare, Purpose::Pay];
 
 /// What an operator reads when a rail stands still.
@@ -23,6 +23,7 @@ pub(crate) fn describe(shortage: Shortage, message: &str) -> String {
         Shortage::Tokens => "the relay account is out of tokens: top it up",
         Shortage::Native => "the relay account is out of the ledger's own coin: fund it",
         Shortage::Gas => "the gas attached per transfer is too little: raise gas_per_transfer_tgas",
+        Shortage::Refused => "the ledger refuses what the relay signs: check its keys and limits",
         Shortage::Contract => {
             "the token contract refuses the relay: is it paused, missing, or the relay unregistered?"
         }
@@ -54,14 +55,19 @@ enum Turn {
 }
 
 async fn turn(runner: &Arc<Runner>) -> Turn {
-    let now_ms = runner.now_ms();
+    set_aside_unsignable(runner).await;
+    let now_ms = runner.mono_ms();
     let rest_ms = runner.rest_until_ms.load(Ordering::Relaxed).saturating_sub(now_ms);
     if rest_ms > 0 {
         return Turn::Wait(rest_ms);
     }
     let settings = &runner.core.settings;
     let mut soonest = u64::MAX;
-    for purpose in PURPOSES {
+    let mut purposes = PURPOSES;
+    if runner.pay_next.load(Ordering::Relaxed) {
+        purposes.reverse();
+    }
+    for purpose in purposes {
         let ripe = {
             let pools = runner.pools.lock();
             pools.ripe(purpose, settings.batch_max, settings.linger_ms, now_ms)
@@ -89,7 +95,7 @@ async fn send(runner: &Arc<Runner>, purpose: Purpose) -> Turn {
         Purpose::Pay => affordable(runner).await,
         Purpose::Prepare | Purpose::Fence => {
             let max = runner.core.settings.batch_max;
-            let now_ms = runner.now_ms();
+            let now_ms = runner.mono_ms();
             runner.pools.lock().take(purpose, max, now_ms)
         }
     };
@@ -101,6 +107,7 @@ async fn send(runner: &Arc<Runner>, purpose: Purpose) -> Turn {
         put_back(runner, purpose, batch.members);
         return Turn::Sleep;
     }
+    runner.pay_next.store(purpose == Purpose::Prepare, Ordering::Relaxed);
     runner.sweep_if_roomy();
     Turn::Again
 }
@@ -108,7 +115,14 @@ async fn send(runner: &Arc<Runner>, purpose: Purpose) -> Turn {
 /// As many as one attempt carries; the rest goes back.
 fn fitting(runner: &Runner, purpose: Purpose, mut members: Vec<Transfer>) -> Vec<Transfer> {
     let payloads: Vec<_> = members.iter().map(|member| &member.payload).collect();
-    let fit = runner.rail.fit(purpose, &payloads).max(1);
+    let mut fit = runner.rail.fit(purpose, &payloads).max(1);
+    let mut solo = runner.solo.lock();
+    if !solo.is_empty() {
+        let together = members.iter().take_while(|member| !solo.contains(&member.id)).count();
+        fit = fit.min(together.max(1));
+        members[..fit].iter().for_each(|member| _ = solo.remove(&member.id));
+    }
+    drop(solo);
     if fit < members.len() {
         let rest = members.split_off(fit);
         put_back(runner, purpose, rest);
@@ -117,7 +131,7 @@ fn fitting(runner: &Runner, purpose: Purpose, mut members: Vec<Transfer>) -> Vec
 }
 
 fn put_back(runner: &Runner, purpose: Purpose, members: Vec<Transfer>) {
-    let now_ms = runner.now_ms();
+    let now_ms = runner.mono_ms();
     let mut pools = runner.pools.lock();
     for member in members.into_iter().rev() {
         pools.put(Step::Carry(purpose), member, now_ms, true);
@@ -127,14 +141,14 @@ fn put_back(runner: &Runner, purpose: Purpose, members: Vec<Transfer>) {
 /// How long to wait, if the rail is paused; looks whether it still must be.
 async fn paused(runner: &Arc<Runner>) -> Option<u64> {
     let pause = runner.pause.lock().clone()?;
-    let now_ms = runner.now_ms();
+    let now_ms = runner.mono_ms();
     if now_ms < pause.until_ms {
         return Some(pause.until_ms - now_ms);
     }
     if pause.shortage == Shortage::Native {
         let funded = runner.rail.funds().await.map(|funds| funds.native >= funds.native_floor);
         if !funded.unwrap_or(false) {
-            let until_ms = runner.now_ms() + runner.core.settings.pause_ms;
+            let until_ms = runner.mono_ms() + runner.core.settings.pause_ms;
             *runner.pause.lock() = Some(Pause { until_ms, ..pause });
             return Some(runner.core.settings.pause_ms);
         }
@@ -150,7 +164,7 @@ async fn paused(runner: &Arc<Runner>) -> Option<u64> {
 
 /// Candidates for payment that the balance allows. While nothing is short that is all of them.
 async fn affordable(runner: &Arc<Runner>) -> Vec<Transfer> {
-    let now_ms = runner.now_ms();
+    let now_ms = runner.mono_ms();
     let settings = &runner.core.settings;
     let candidates = runner.pools.lock().take(Purpose::Pay, settings.batch_max, now_ms);
     let short = *runner.short.lock();
@@ -177,7 +191,8 @@ async fn affordable(runner: &Arc<Runner>) -> Vec<Transfer> {
     *runner.short.lock() = !waiting.is_empty();
     put_back(runner, Purpose::Pay, waiting);
     report_shortage(runner, &taken, &too_large, balance);
-    set_aside(runner, too_large, balance).await;
+    let why = format!("the relay holds {balance} of the token, which is too little");
+    set_aside(runner, too_large, &why).await;
     taken
 }
 
@@ -201,7 +216,7 @@ fn report_shortage(runner: &Runner, taken: &[Transfer], too_large: &[Transfer], 
             let reason = describe(Shortage::Tokens, &message);
             runner.alert("tokens_short", reason.clone());
             if taken.is_empty() {
-                let until_ms = runner.now_ms();
+                let until_ms = runner.mono_ms();
                 let pause = Pause { shortage: Shortage::Tokens, reason, until_ms };
                 *runner.pause.lock() = Some(pause);
             }
@@ -211,8 +226,17 @@ fn report_shortage(runner: &Runner, taken: &[Transfer], too_large: &[Transfer], 
     }
 }
 
+/// What the rail will not sign waits aside: the configuration may have changed since it was taken.
+async fn set_aside_unsignable(runner: &Runner) {
+    let culprits = std::mem::take(&mut *runner.unsignable.lock());
+    for (transfer, why) in culprits {
+        runner.alert("unsignable", format!("{} is set aside: {why}", transfer.key));
+        set_aside(runner, vec![transfer], &why).await;
+    }
+}
+
 /// Waits for the relay, not for itself: uncharged, shown to operators, looked at again soon.
-async fn set_aside(runner: &Runner, too_large: Vec<Transfer>, balance: u128) {
+async fn set_aside(runner: &Runner, too_large: Vec<Transfer>, why: &str) {
     if too_large.is_empty() {
         return;
     }
@@ -223,7 +247,7 @@ async fn set_aside(runner: &Runner, too_large: Vec<Transfer>, balance: u128) {
         if step.aside.is_none() {
             step = step.note(Note::SetAside);
         }
-        step.aside = Some(format!("the relay holds {balance} of the token, which is too little"));
+        step.aside = Some(why.to_owned());
         step
     };
     if let Err(error) = runner.core.store.apply(too_large.iter().map(aside).collect()).await {

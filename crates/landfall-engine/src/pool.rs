@@ -16,9 +16,16 @@ pub enum Step {
     Carry(Purpose),
 }
 
-/// After this long a busy transfer may be pooled again: whoever had it may have died. A second
-/// copy loses the compare-and-set and costs nothing else.
-const BUSY_MAX_MS: u64 = 120_000;
+/// After this long a transfer that left the pools may be pooled again: whoever had it may have
+/// died. A second copy loses the compare-and-set and costs nothing else.
+const OUT_MAX_MS: u64 = 120_000;
+
+/// Where a busy transfer is. Times are of the process's own clock.
+#[derive(Debug, Clone, Copy)]
+enum Busy {
+    Pooled,
+    Out { since_ms: u64 },
+}
 
 /// The pools of one rail.
 #[derive(Debug, Default)]
@@ -26,8 +33,7 @@ pub struct Pools {
     check: VecDeque<Transfer>,
     prepare: Queue,
     pay: Queue,
-    /// Since when each is busy.
-    busy: HashMap<TransferId, u64>,
+    busy: HashMap<TransferId, Busy>,
 }
 
 /// A first-come queue that knows how long its front has waited.
@@ -43,7 +49,7 @@ impl Pools {
         if !again && self.is_busy(transfer.id, now_ms) {
             return;
         }
-        self.busy.insert(transfer.id, now_ms);
+        self.busy.insert(transfer.id, Busy::Pooled);
         let queue = match step {
             Step::Check => return self.check.push_back(transfer),
             Step::Carry(purpose) => self.queue(purpose),
@@ -63,7 +69,11 @@ impl Pools {
     }
 
     pub fn is_busy(&self, id: TransferId, now_ms: u64) -> bool {
-        self.busy.get(&id).is_some_and(|since_ms| now_ms < since_ms + BUSY_MAX_MS)
+        match self.busy.get(&id) {
+            None => false,
+            Some(Busy::Pooled) => true,
+            Some(Busy::Out { since_ms }) => now_ms < since_ms + OUT_MAX_MS,
+        }
     }
 
     /// These have moved, or are somebody else's business now.
@@ -73,9 +83,17 @@ impl Pools {
         }
     }
 
-    pub fn take_checks(&mut self, max: usize) -> Vec<Transfer> {
+    pub fn take_checks(&mut self, max: usize, now_ms: u64) -> Vec<Transfer> {
         let count = self.check.len().min(max);
-        self.check.drain(..count).collect()
+        let taken: Vec<Transfer> = self.check.drain(..count).collect();
+        self.out(&taken, now_ms);
+        taken
+    }
+
+    fn out(&mut self, taken: &[Transfer], now_ms: u64) {
+        for transfer in taken {
+            self.busy.insert(transfer.id, Busy::Out { since_ms: now_ms });
+        }
     }
 
     /// A batch's candidates, from the front. They stay busy.
@@ -83,7 +101,9 @@ impl Pools {
         let queue = self.queue(purpose);
         let count = queue.waiting.len().min(max);
         queue.since_ms = now_ms;
-        queue.waiting.drain(..count).collect()
+        let taken: Vec<Transfer> = queue.waiting.drain(..count).collect();
+        self.out(&taken, now_ms);
+        taken
     }
 
     /// Whether a batch of this purpose is worth sending now: full, or waited for long enough.

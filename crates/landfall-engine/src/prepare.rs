@@ -5,6 +5,7 @@
 //! it, many in one.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use landfall_core::store::Applied;
 use landfall_core::{ClaimEnd, ClaimKey, Claimed, Event, Move, Purpose, Transfer};
@@ -20,11 +21,14 @@ const LOOK_UP_MAX: usize = 32;
 /// Look-up tasks under way at once.
 const LOOK_UPS_MAX: usize = 8;
 
+/// How far an outage makes the look-ups back off: to half a minute, with the default times.
+const OUTAGE_MAX: u32 = 6;
+
 /// Checks preparations for ever.
 pub(crate) async fn check(runner: Arc<Runner>) {
     let mut look_ups = JoinSet::new();
     while !runner.core.is_stopping() {
-        let batch = runner.pools.lock().take_checks(CHECK_MAX);
+        let batch = runner.pools.lock().take_checks(CHECK_MAX, runner.mono_ms());
         if batch.is_empty() {
             tokio::select! {
                 biased;
@@ -52,7 +56,8 @@ async fn sort(runner: &Arc<Runner>, batch: Vec<Transfer>) -> Vec<(Transfer, Clai
             Some(key) if !runner.is_known_prepared(&transfer.payload) => {
                 needy.push((transfer, key))
             }
-            _ => met.push((transfer, None)),
+            // A claim it may still own ends with it, though the need is known to be met.
+            key => met.push((transfer, key)),
         }
     }
     let asks = needy.iter().map(|(transfer, key)| (key.clone(), transfer.id)).collect();
@@ -69,8 +74,8 @@ async fn sort(runner: &Arc<Runner>, batch: Vec<Transfer>) -> Vec<(Transfer, Clai
         match claimed {
             Claimed::Yours => owners.push((transfer, key)),
             Claimed::Kept => {
-                runner.remember([key]);
-                met.push((transfer, None));
+                runner.remember([key.clone()]);
+                met.push((transfer, Some(key)));
             }
             // The end of the claim makes it due again.
             Claimed::Held { .. } => runner.pools.lock().release([transfer.id]),
@@ -84,7 +89,7 @@ async fn sort(runner: &Arc<Runner>, batch: Vec<Transfer>) -> Vec<(Transfer, Clai
 async fn look_up(runner: Arc<Runner>, owners: Vec<(Transfer, ClaimKey)>) {
     let payloads: Vec<_> = owners.iter().map(|(transfer, _)| &transfer.payload).collect();
     let answers = runner.rail.prepared(&payloads).await;
-    let now_ms = runner.now_ms();
+    let now_ms = runner.mono_ms();
     let (mut met, mut unanswered) = (Vec::new(), Vec::new());
     for ((transfer, key), answer) in owners.into_iter().zip(answers) {
         match answer {
@@ -99,6 +104,10 @@ async fn look_up(runner: Arc<Runner>, owners: Vec<(Transfer, ClaimKey)>) {
             }
         }
     }
+    match unanswered.is_empty() {
+        true => runner.outage.store(0, Ordering::Relaxed),
+        false => _ = runner.outage.fetch_add(1, Ordering::Relaxed),
+    }
     runner.wake.notify_one();
     move_on(&runner, met).await;
     ask_later(&runner, unanswered).await;
@@ -110,7 +119,8 @@ async fn ask_later(runner: &Runner, unanswered: Vec<Transfer>) {
         return;
     }
     let now_ms = runner.now_ms();
-    let later = now_ms + runner.backoff_ms(0);
+    let outage = runner.outage.load(Ordering::Relaxed).min(OUTAGE_MAX);
+    let later = now_ms + runner.backoff_ms(outage);
     let moves = unanswered.iter().map(|transfer| Move::of(transfer, now_ms).due(Some(later)));
     if let Err(error) = runner.core.store.apply(moves.collect()).await {
         tracing::warn!(%error, "not put off; the sweeper brings them back");
@@ -118,7 +128,7 @@ async fn ask_later(runner: &Runner, unanswered: Vec<Transfer>) {
     runner.pools.lock().release(unanswered.iter().map(|transfer| transfer.id));
 }
 
-/// Prepared: on to payment. A key says that the mover owned the claim, which ends kept.
+/// Prepared: on to payment. The claim, if the mover owned it, ends kept.
 async fn move_on(runner: &Runner, met: Vec<(Transfer, Option<ClaimKey>)>) {
     if met.is_empty() {
         return;

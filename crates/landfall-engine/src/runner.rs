@@ -4,7 +4,7 @@
 //! owner that the lanes ask.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
@@ -15,7 +15,7 @@ use landfall_core::{
     Attempt, ClaimKey, Event, Fate, LaneId, Move, Note, Payload, Purpose, RailName, Transfer,
     TransferId,
 };
-use landfall_lanes::{Batch, Fleet, Owner};
+use landfall_lanes::{Batch, Fleet, Owner, supervise};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -59,6 +59,14 @@ pub(crate) struct Runner {
     /// A batch came back: nothing is dispatched before this time, so that an unreachable ledger
     /// is not asked in a tight loop.
     pub rest_until_ms: AtomicU64,
+    /// Look-ups in a row that the ledger did not answer.
+    pub outage: AtomicU32,
+    /// Whose turn it is when both preparing and paying are ripe.
+    pub pay_next: AtomicBool,
+    /// Members of a batch that the rail would not sign: each goes alone, to find the culprit.
+    pub solo: Mutex<HashSet<TransferId>>,
+    /// Found, and to be set aside by the dispatcher.
+    pub unsignable: Mutex<Vec<(Transfer, String)>>,
     /// Tokens ran short: batches fill only up to what is left.
     pub short: Mutex<bool>,
     pub aside: Mutex<HashSet<TransferId>>,
@@ -78,6 +86,10 @@ impl Runner {
             sweep: Notify::new(),
             pause: Mutex::default(),
             rest_until_ms: AtomicU64::new(0),
+            outage: AtomicU32::new(0),
+            pay_next: AtomicBool::new(false),
+            solo: Mutex::default(),
+            unsignable: Mutex::default(),
             short: Mutex::default(),
             aside: Mutex::default(),
             alerts: Mutex::default(),
@@ -87,12 +99,28 @@ impl Runner {
     pub fn launch(self: &Arc<Runner>, fleet: Arc<Fleet>, tasks: &mut JoinSet<()>) {
         assert!(self.fleet.set(fleet).is_ok(), "a runner is launched once");
         let stages = self.rail_name().stages();
-        tasks.spawn(pay::dispatch(self.clone()));
-        tasks.spawn(prepare::check(self.clone()));
-        tasks.spawn(sweeper::sweep(self.clone()));
+        self.employ(tasks, "dispatch", pay::dispatch);
+        self.employ(tasks, "check", prepare::check);
+        self.employ(tasks, "sweeper", sweeper::sweep);
         for stage in [stages.prepare, stages.pay] {
-            tasks.spawn(sweeper::pull(self.clone(), stage));
+            self.employ(tasks, stage.0, move |runner| sweeper::pull(runner, stage));
         }
+    }
+
+    /// Runs one of the rail's tasks, again if it dies.
+    fn employ<F>(
+        self: &Arc<Runner>,
+        tasks: &mut JoinSet<()>,
+        name: &'static str,
+        task: impl Fn(Arc<Runner>) -> F + Send + Sync + 'static,
+    ) where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let runner = self.clone();
+        tasks.spawn(async move {
+            let died = || _ = runner.core.restarts.fetch_add(1, Ordering::Relaxed);
+            supervise(runner.core.clock.as_ref(), name, died, || task(runner.clone())).await;
+        });
     }
 
     pub fn rail_name(&self) -> RailName {
@@ -105,6 +133,11 @@ impl Runner {
 
     pub fn now_ms(&self) -> u64 {
         self.core.clock.now_ms()
+    }
+
+    /// The process's own time, for waits: it never jumps.
+    pub fn mono_ms(&self) -> u64 {
+        self.core.clock.monotonic_ms()
     }
 
     pub fn backoff_ms(&self, retries: u32) -> u64 {
@@ -140,7 +173,7 @@ impl Runner {
 
     /// Pools what there is room for and hints at the rest.
     pub async fn offer(&self, transfers: Vec<Transfer>) {
-        let now_ms = self.now_ms();
+        let now_ms = self.mono_ms();
         let mut hints = Vec::new();
         {
             let mut pools = self.pools.lock();
@@ -170,7 +203,7 @@ impl Runner {
 
     /// Loads transfers and pools those that wait for a step.
     pub async fn fetch(&self, ids: &[TransferId]) {
-        let now_ms = self.now_ms();
+        let now_ms = self.mono_ms();
         let wanted: Vec<TransferId> = {
             let pools = self.pools.lock();
             ids.iter().copied().filter(|id| !pools.is_busy(*id, now_ms)).collect()
@@ -258,7 +291,15 @@ impl Runner {
 
     /// What a landing says about the relay itself.
     fn heed(&self, members: &[Transfer], fate: &Fate) {
-        let Fate::Landed(landing) = fate else { return };
+        let landing = match fate {
+            Fate::Landed(landing) => landing,
+            Fate::Sunk(certificate) => {
+                if certificate.evidence["relays_fault"] == true {
+                    self.shortage(Shortage::Refused, &certificate.summary);
+                }
+                return;
+            }
+        };
         for (member, outcome) in members.iter().zip(&landing.outcomes) {
             match outcome {
                 Outcome::RelayFault { shortage, message } => self.shortage(*shortage, message),
@@ -361,13 +402,23 @@ impl Owner for Runner {
 
     fn returned(&self, batch: Batch, why: &str) {
         tracing::debug!(why, members = batch.members.len(), "batch returned");
-        let now_ms = self.now_ms();
+        let now_ms = self.mono_ms();
         let mut pools = self.pools.lock();
         for member in batch.members.into_iter().rev() {
             pools.put(Step::Carry(batch.purpose), member, now_ms, true);
         }
         drop(pools);
         self.rest_until_ms.store(now_ms + REST_MS, Ordering::Relaxed);
+        self.wake.notify_one();
+    }
+
+    fn unsignable(&self, batch: Batch, why: &str) {
+        if batch.members.len() > 1 {
+            self.solo.lock().extend(batch.members.iter().map(|member| member.id));
+            return self.returned(batch, why);
+        }
+        let culprits = batch.members.into_iter().map(|member| (member, why.to_owned()));
+        self.unsignable.lock().extend(culprits);
         self.wake.notify_one();
     }
 
@@ -380,7 +431,7 @@ impl Owner for Runner {
             *self.short.lock() = true;
             return;
         }
-        let until_ms = self.now_ms() + self.core.settings.pause_ms;
+        let until_ms = self.mono_ms() + self.core.settings.pause_ms;
         let reason = pay::describe(shortage, message);
         self.alert("rail_paused", reason.clone());
         *self.pause.lock() = Some(Pause { shortage, reason, until_ms });
@@ -388,6 +439,10 @@ impl Owner for Runner {
 
     fn halted(&self, lane: &LaneId, reason: &str) {
         self.alert("lane_halted", format!("{lane}: {reason}"));
+    }
+
+    fn alert(&self, kind: &str, message: String) {
+        Runner::alert(self, kind, message);
     }
 
     fn freed(&self) {

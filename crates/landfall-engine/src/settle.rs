@@ -56,9 +56,9 @@ pub fn member(
     }
 }
 
+/// Lanes settle a landing only if it has an outcome for every member.
 fn outcome(landing: &Landing, index: usize) -> Outcome {
-    let missing = || Outcome::Unexplained { message: "the ledger gave no outcome".to_owned() };
-    landing.outcomes.get(index).cloned().unwrap_or_else(missing)
+    landing.outcomes[index].clone()
 }
 
 fn paid(attempt: &Attempt, base: Move, landing: &Landing, index: usize, terms: &Terms<'_>) -> Move {
@@ -142,7 +142,12 @@ fn charge(
     };
     step.retry_count += 1;
     if tries + 1 >= terms.retries {
-        return blame(fire(step, Event::GaveUp), kind, message, false);
+        let released = terms.claim.clone().filter(|_| purpose == Purpose::Prepare);
+        let given_up = blame(fire(step, Event::GaveUp), kind, message, false);
+        return match released {
+            Some(claim) if given_up.claims.is_empty() => given_up.ending(ClaimEnd::Release(claim)),
+            _ => given_up,
+        };
     }
     let again = blame(step.note(Note::Retry), kind, message, true);
     let mut again = requeue(again, event, purpose);

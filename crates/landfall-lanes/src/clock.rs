@@ -1,13 +1,21 @@
 //! The real clock: the only place that reads the time or sleeps.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use landfall_core::Clock;
 
 /// The host's wall clock, with tokio's timers.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct SystemClock;
+#[derive(Debug, Clone, Copy)]
+pub struct SystemClock {
+    started: Instant,
+}
+
+impl Default for SystemClock {
+    fn default() -> SystemClock {
+        SystemClock { started: Instant::now() }
+    }
+}
 
 #[async_trait]
 impl Clock for SystemClock {
@@ -16,6 +24,10 @@ impl Clock for SystemClock {
             .duration_since(UNIX_EPOCH)
             .map(|since| since.as_millis() as u64)
             .unwrap_or_default()
+    }
+
+    fn monotonic_ms(&self) -> u64 {
+        self.started.elapsed().as_millis() as u64
     }
 
     async fn sleep(&self, duration: Duration) {
@@ -41,7 +53,11 @@ impl TimerClock {
 #[async_trait]
 impl Clock for TimerClock {
     fn now_ms(&self) -> u64 {
-        self.start_ms + self.started.elapsed().as_millis() as u64
+        self.start_ms + self.monotonic_ms()
+    }
+
+    fn monotonic_ms(&self) -> u64 {
+        self.started.elapsed().as_millis() as u64
     }
 
     async fn sleep(&self, duration: Duration) {

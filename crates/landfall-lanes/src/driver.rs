@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use landfall_core::rail::RailError;
 use landfall_core::store::{Leased, OpenAttempt, Opened, StoreError};
 use landfall_core::{Attempt, Epoch, Lane, Nonce, Purpose, Transfer};
 use tokio::sync::{Mutex, mpsc, watch};
@@ -23,6 +24,8 @@ enum Leave {
     Stop,
     /// The lease went to somebody else, or what was stored is not known: start over.
     Again,
+    /// A task of the lane died: start over, but not at once.
+    Died,
 }
 
 /// What a task of the lane reports.
@@ -33,7 +36,8 @@ enum Report {
 
 /// An open attempt as the gate sees it.
 struct Aboard {
-    opened_ms: u64,
+    /// On the process's own clock, so that a jump of the wall clock delays no fence.
+    since_ms: u64,
     purpose: Purpose,
     included: bool,
 }
@@ -56,6 +60,10 @@ struct Deck {
     lane: Lane,
     /// None until reconciled.
     next: Option<Nonce>,
+    /// What this process has opened itself is never asked for again.
+    floor: Nonce,
+    /// The ledger or the store contradicts us here: begin again once the lanes are cleared.
+    suspected: bool,
     aboard: BTreeMap<Nonce, Aboard>,
     tasks: JoinSet<Report>,
     progress_in: mpsc::UnboundedSender<(Nonce, bool)>,
@@ -77,6 +85,8 @@ impl Deck {
         Deck {
             lane,
             next: None,
+            floor: Nonce(0),
+            suspected: false,
             aboard: BTreeMap::new(),
             tasks: JoinSet::new(),
             progress_in,
@@ -152,12 +162,24 @@ impl Driver {
             while let Ok(batch) = inbox.try_recv() {
                 self.shared.owner.returned(batch, "the lane was given up");
             }
+            if leave == Leave::Died {
+                self.nap().await;
+            }
             if leave == Leave::Stop {
                 // A lease that is not given back runs out by itself.
                 let _ = self.shared.store.release(&[(self.face.id.clone(), epoch)]).await;
                 return;
             }
         }
+    }
+
+    async fn nap(&self) {
+        self.shared.clock.sleep(Duration::from_millis(self.shared.settings.retry_ms)).await;
+    }
+
+    /// Whether anything may be signed on this lane now. Asked again right before it is stored.
+    fn may_sign(&self) -> bool {
+        self.face.signing && self.face.halted.borrow().is_none() && *self.shared.cleared.borrow()
     }
 
     /// Waits until the lane is ours. None when stopping.
@@ -197,7 +219,7 @@ impl Driver {
         self.face.hold(deck.epoch());
         if let Err(error) = self.recover(&mut deck).await {
             tracing::warn!(lane = %self.face.id, %error, "open attempts cannot be read yet");
-            self.shared.clock.sleep(Duration::from_millis(self.shared.settings.retry_ms)).await;
+            self.nap().await;
             return Leave::Again;
         }
         self.start_reconciling(&mut deck);
@@ -212,7 +234,7 @@ impl Driver {
 
     /// One event of the lane's life.
     async fn turn(&self, deck: &mut Deck, inbox: &mut mpsc::Receiver<Batch>) -> Option<Leave> {
-        let now_ms = self.shared.clock.now_ms();
+        let now_ms = self.shared.clock.monotonic_ms();
         let tick = Duration::from_millis(deck.next_tick_ms.saturating_sub(now_ms).min(1_000));
         match deck.signal(inbox, self.shared.clock.sleep(tick)).await {
             Signal::Stop => Some(Leave::Stop),
@@ -236,24 +258,22 @@ impl Driver {
                 }
                 None
             }
-            Signal::Cleared => None,
+            Signal::Cleared => {
+                let cleared = *deck.cleared.borrow_and_update();
+                (cleared && deck.suspected).then_some(Leave::Again)
+            }
             Signal::Batch(batch) => self.open(deck, batch).await,
             Signal::Tick => self.tick(deck).await,
         }
     }
 
     fn show(&self, deck: &Deck) {
-        let now_ms = self.shared.clock.now_ms();
-        let halted = self.face.halted.borrow().is_some();
-        let free = self.face.signing
-            && !halted
-            && *self.shared.cleared.borrow()
-            && deck.next.is_some()
-            && deck.all_included();
+        let now_ms = self.shared.clock.monotonic_ms();
+        let free = self.may_sign() && deck.next.is_some() && deck.all_included();
         let adrift_after_ms = self.shared.settings.fence_after_ms.min(10_000);
         let waiting = deck.aboard.values().filter(|aboard| !aboard.included);
         let adrift =
-            waiting.clone().filter(|aboard| aboard.opened_ms + adrift_after_ms < now_ms).count();
+            waiting.clone().filter(|aboard| aboard.since_ms + adrift_after_ms < now_ms).count();
         if self.face.show(deck.aboard.len(), waiting.count(), adrift, free) {
             self.shared.owner.freed();
         }
@@ -269,6 +289,7 @@ impl Driver {
                 let why = format!("attempt {} has lost members", attempt.id);
                 return Err(StoreError::Corrupt(why));
             }
+            self.mark(deck.epoch(), &attempt).map_err(StoreError::Unavailable)?;
             self.launch(deck, Carried { attempt, members }, false);
         }
         Ok(())
@@ -276,12 +297,14 @@ impl Driver {
 
     fn launch(&self, deck: &mut Deck, carried: Carried, fresh: bool) {
         let attempt = &carried.attempt;
-        let aboard =
-            Aboard { opened_ms: attempt.opened_ms, purpose: attempt.purpose, included: false };
+        let age_ms = self.shared.clock.now_ms().saturating_sub(attempt.opened_ms);
+        let since_ms = self.shared.clock.monotonic_ms().saturating_sub(age_ms);
+        let aboard = Aboard { since_ms, purpose: attempt.purpose, included: false };
         deck.aboard.insert(attempt.nonce, aboard);
         let resolve = Resolve {
             shared: self.shared.clone(),
             epoch: deck.epoch(),
+            base: deck.lane.base_nonce,
             carried,
             fresh,
             progress: deck.progress_in.clone(),
@@ -314,32 +337,30 @@ impl Driver {
             Ok(Report::Resolved(Ended::Fenced)) => Some(Leave::Again),
             Ok(Report::Resolved(Ended::Foreign(reason)))
             | Ok(Report::Reconciled(Verdict::Halt(reason))) => {
+                deck.suspected = true;
                 self.shared.suspect(&reason);
                 None
             }
             Ok(Report::Reconciled(Verdict::Next(next))) => {
-                deck.next = Some(next);
+                deck.next = Some(next.max(deck.floor));
                 None
             }
             Ok(Report::Reconciled(Verdict::New)) => Some(Leave::Again),
             Err(error) => {
                 tracing::error!(lane = %self.face.id, %error, "a task of the lane died; starting over");
                 self.shared.count_restart();
-                Some(Leave::Again)
+                Some(Leave::Died)
             }
         }
     }
 
     /// Opens a fence when an attempt has been adrift for too long.
     async fn tick(&self, deck: &mut Deck) -> Option<Leave> {
-        let now_ms = self.shared.clock.now_ms();
+        let now_ms = self.shared.clock.monotonic_ms();
         let fence_after_ms = self.shared.settings.fence_after_ms;
         deck.next_tick_ms = now_ms + fence_after_ms.clamp(20, 1_000) / 4;
-        let may_sign = self.face.signing
-            && self.face.halted.borrow().is_none()
-            && *self.shared.cleared.borrow()
-            && deck.next.is_some();
-        let overdue = |aboard: &Aboard| aboard.opened_ms + fence_after_ms <= now_ms;
+        let may_sign = self.may_sign() && deck.next.is_some();
+        let overdue = |aboard: &Aboard| aboard.since_ms + fence_after_ms <= now_ms;
         let adrift = deck.aboard.values().any(|aboard| !aboard.included && overdue(aboard));
         let fenced =
             deck.aboard.values().any(|aboard| aboard.purpose == Purpose::Fence && !overdue(aboard));
@@ -355,15 +376,20 @@ impl Driver {
     /// Steps 2 to 4: sign, store, and only then let it go.
     async fn open(&self, deck: &mut Deck, mut batch: Batch) -> Option<Leave> {
         loop {
-            let Some(nonce) = deck.next else {
-                self.shared.owner.returned(batch, "the lane is being reconciled");
+            let Some(nonce) = deck.next.filter(|_| self.may_sign()) else {
+                self.shared.owner.returned(batch, "the lane may not sign now");
                 return None;
             };
             let payloads: Vec<_> = batch.members.iter().map(|member| &member.payload).collect();
             let signed =
                 self.shared.rail.sign(batch.purpose, &payloads, &self.face.id, nonce).await;
             let signed = match signed {
-                Ok(signed) => signed,
+                Ok(signed) if self.may_sign() => signed,
+                Ok(_) => continue,
+                Err(RailError::Misconfigured(why)) => {
+                    self.shared.owner.unsignable(batch, &why);
+                    return None;
+                }
                 Err(error) => {
                     self.shared.owner.returned(batch, &error.to_string());
                     return None;
@@ -408,16 +434,25 @@ impl Driver {
         }
     }
 
+    /// Remembers the attempt outside the store; nothing is sent before that is done.
+    fn mark(&self, epoch: Epoch, attempt: &Attempt) -> Result<(), String> {
+        let written = self.shared.high_water.record(&attempt.lane, epoch, attempt.nonce);
+        written.map_err(|error| {
+            let message =
+                format!("the high-water mark cannot be written: {error}; nothing is sent");
+            self.shared.owner.alert("high_water", message.clone());
+            message
+        })
+    }
+
     fn let_go(&self, deck: &mut Deck, carried: Carried) -> Option<Leave> {
         let attempt = &carried.attempt;
-        deck.next = Some(attempt.nonce.next());
-        if let Err(error) =
-            self.shared.high_water.record(&attempt.lane, deck.epoch(), attempt.nonce)
-        {
-            tracing::error!(%error, "the high-water mark cannot be written; nothing is sent");
-            return Some(Leave::Again);
-        }
+        deck.floor = attempt.nonce.next();
+        deck.next = Some(deck.floor);
         self.shared.owner.opened(attempt);
+        if self.mark(deck.epoch(), attempt).is_err() {
+            return Some(Leave::Died);
+        }
         self.launch(deck, carried, true);
         None
     }

@@ -19,6 +19,7 @@ use crate::high_water::HighWater;
 use crate::owner::{Batch, Owner};
 use crate::reconcile::{Verdict, explain};
 use crate::settings::LaneSettings;
+use crate::supervise::supervise;
 
 /// What a fleet is made of.
 pub struct FleetParts {
@@ -52,9 +53,19 @@ pub(crate) struct Shared {
 impl Shared {
     /// Stops all signing at once and has every lane halted in the store.
     pub fn suspect(&self, reason: &str) {
+        let mut suspicion = self.suspicion.lock();
         self.cleared.send_replace(false);
-        self.suspicion.lock().get_or_insert_with(|| reason.to_owned());
+        suspicion.get_or_insert_with(|| reason.to_owned());
+        drop(suspicion);
         self.suspected.notify_one();
+    }
+
+    /// Lets the lanes sign, unless one was suspected meanwhile.
+    fn clear(&self) {
+        let suspicion = self.suspicion.lock();
+        if suspicion.is_none() {
+            self.cleared.send_replace(true);
+        }
     }
 
     pub fn count_restart(&self) {
@@ -164,15 +175,35 @@ impl Fleet {
                 view: Mutex::default(),
             });
             faces.push(face.clone());
-            tasks.spawn(supervise(shared.clone(), face, Arc::new(tokio::sync::Mutex::new(outbox))));
+            let outbox = Arc::new(tokio::sync::Mutex::new(outbox));
+            tasks.spawn(drive(shared.clone(), face, outbox));
         }
         let fleet =
             Arc::new(Fleet { shared, faces, tasks: tokio::sync::Mutex::new(JoinSet::new()) });
-        tasks.spawn(watch_over(fleet.shared.clone(), fleet.faces.clone()));
-        tasks.spawn(renew(fleet.shared.clone(), fleet.faces.clone()));
-        tasks.spawn(pulse(fleet.shared.clone(), fleet.faces.clone()));
+        fleet.watch(&mut tasks, "watchman", watch_over);
+        fleet.watch(&mut tasks, "renewal", renew);
+        fleet.watch(&mut tasks, "pulse", pulse);
         *fleet.tasks.lock().await = tasks;
         Ok(fleet)
+    }
+
+    /// Runs one of the fleet's own tasks, again if it dies.
+    fn watch<F>(
+        &self,
+        tasks: &mut JoinSet<()>,
+        name: &'static str,
+        task: fn(Arc<Shared>, Vec<Arc<Face>>) -> F,
+    ) where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (shared, faces) = (self.shared.clone(), self.faces.clone());
+        let again = {
+            let shared = shared.clone();
+            move || task(shared.clone(), faces.clone())
+        };
+        tasks.spawn(async move {
+            supervise(shared.clock.as_ref(), name, || shared.count_restart(), again).await;
+        });
     }
 
     /// Hands the batch to the least loaded free lane, or gives it back.
@@ -247,25 +278,20 @@ fn lanes_to_hold(shared: &Shared, stored: &[Lane]) -> Vec<(LaneId, bool)> {
 }
 
 /// Runs a lane's driver, again if it dies.
-async fn supervise(
+async fn drive(
     shared: Arc<Shared>,
     face: Arc<Face>,
     inbox: Arc<tokio::sync::Mutex<mpsc::Receiver<Batch>>>,
 ) {
-    loop {
+    let died = || {
+        shared.count_restart();
+        face.clear();
+    };
+    let again = || {
         let driver = Driver { shared: shared.clone(), face: face.clone(), inbox: inbox.clone() };
-        let mut life = JoinSet::new();
-        life.spawn(driver.run());
-        match life.join_next().await {
-            Some(Err(error)) if error.is_panic() => {
-                tracing::error!(lane = %face.id, %error, "the lane's driver died; starting it again");
-                shared.count_restart();
-                face.clear();
-                shared.nap(shared.settings.retry_ms).await;
-            }
-            _ => return,
-        }
-    }
+        driver.run()
+    };
+    supervise(shared.clock.as_ref(), face.id.as_str(), died, again).await;
 }
 
 type Checked = Result<(), String>;
@@ -315,9 +341,7 @@ async fn watch_over(shared: Arc<Shared>, faces: Vec<Arc<Face>>) {
             adopt_adopted(&shared, &faces).await;
         } else if !*shared.cleared.borrow() {
             match check_ledger(&shared).await {
-                Ok(Ok(())) => {
-                    shared.cleared.send_replace(true);
-                }
+                Ok(Ok(())) => shared.clear(),
                 Ok(Err(reason)) => shared.suspect(&reason),
                 Err(why) => tracing::debug!(why, "the lanes are not cleared yet"),
             }
@@ -337,12 +361,13 @@ async fn watch_over(shared: Arc<Shared>, faces: Vec<Arc<Face>>) {
 }
 
 async fn halt_all(shared: &Shared, faces: &[Arc<Face>], reason: &str) -> Result<(), StoreError> {
+    // All of them at once in this process, before the store is asked for the first time.
+    for face in faces.iter().filter(|face| face.halted.borrow().is_none()) {
+        face.halted.send_replace(Some(reason.to_owned()));
+        tracing::error!(lane = %face.id, reason, "lane halted");
+        shared.owner.halted(&face.id, reason);
+    }
     for face in faces {
-        if face.halted.borrow().is_none() {
-            face.halted.send_replace(Some(reason.to_owned()));
-            tracing::error!(lane = %face.id, reason, "lane halted");
-            shared.owner.halted(&face.id, reason);
-        }
         shared.store.halt(&face.id, reason).await?;
     }
     Ok(())

@@ -4,8 +4,9 @@
 //! **Invariant:** a mark is recorded after its attempt is stored and before its first byte is
 //! sent. A store that is behind a mark has forgotten an attempt that may have been sent.
 //!
-//! The file is a log of lines, `store ID` or `lane EPOCH NONCE NAME`, rewritten when opened. It
-//! is not synced: it guards against stores that go back, not against power loss, after which the
+//! The file is a log of lines, `store ID ;` or `lane EPOCH NONCE NAME ;`, rewritten when opened and
+//! when it has grown. Each begins on a new line and ends with its semicolon, so that one torn by a
+//! full disk spoils neither itself nor the next. It is not synced: it guards against stores that go back, not against power loss, after which the
 //! ledger's own nonces tell.
 
 use std::collections::BTreeMap;
@@ -25,8 +26,18 @@ pub struct HighWater {
 struct Marks {
     store: Option<String>,
     lanes: BTreeMap<LaneId, (Epoch, Nonce)>,
-    log: Option<File>,
+    log: Option<Log>,
 }
+
+/// The file behind the marks.
+struct Log {
+    path: PathBuf,
+    file: File,
+    appended_bytes: usize,
+}
+
+/// Appended bytes after which the file is rewritten.
+const REWRITE_BYTES: usize = 1 << 20;
 
 impl HighWater {
     /// Marks that live as long as this process.
@@ -41,12 +52,7 @@ impl HighWater {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Marks::default(),
             Err(error) => return Err(error),
         };
-        let fresh: PathBuf = path.with_extension("new");
-        let mut file = File::create(&fresh)?;
-        file.write_all(render(&marks).as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&fresh, path)?;
-        marks.log = Some(OpenOptions::new().append(true).open(path)?);
+        marks.log = Some(Log::rewritten(path, &render(&marks))?);
         Ok(HighWater { marks: Mutex::new(marks) })
     }
 
@@ -61,7 +67,7 @@ impl HighWater {
             )),
             None => {
                 marks.store = Some(id.to_owned());
-                marks.append(&format!("store {id}\n")).map_err(|error| error.to_string())
+                marks.append(&format!("\nstore {id} ;")).map_err(|error| error.to_string())
             }
         }
     }
@@ -94,8 +100,14 @@ impl HighWater {
     /// Remembers that an attempt was stored.
     pub fn record(&self, lane: &LaneId, epoch: Epoch, nonce: Nonce) -> io::Result<()> {
         let mut marks = self.marks.lock();
-        marks.lanes.insert(lane.clone(), (epoch, nonce));
-        marks.append(&format!("lane {epoch} {nonce} {lane}\n"))
+        let before = marks.lanes.get(lane).copied().unwrap_or_default();
+        let after = (before.0.max(epoch), before.1.max(nonce));
+        if after == before {
+            return Ok(());
+        }
+        marks.append(&line(lane, after.0, after.1))?;
+        marks.lanes.insert(lane.clone(), after);
+        Ok(())
     }
 
     /// Trusts the store as it is now, by an operator's word: all marks start anew.
@@ -103,36 +115,56 @@ impl HighWater {
         let mut marks = self.marks.lock();
         marks.store = Some(store.to_owned());
         marks.lanes.clear();
-        let mut lines = format!("forget\nstore {store}\n");
+        let mut lines = format!("\nforget ;\nstore {store} ;");
         for lane in lanes {
             if let Some(next) = lane.next_nonce {
                 let last = Nonce(next.0.saturating_sub(1));
                 marks.lanes.insert(lane.id.clone(), (lane.epoch, last));
-                lines.push_str(&format!("lane {} {last} {}\n", lane.epoch, lane.id));
+                lines.push_str(&line(&lane.id, lane.epoch, last));
             }
         }
         marks.append(&lines)
     }
 }
 
-impl Marks {
-    fn append(&mut self, lines: &str) -> io::Result<()> {
-        match &mut self.log {
-            Some(log) => log.write_all(lines.as_bytes()),
-            None => Ok(()),
-        }
+impl Log {
+    fn rewritten(path: &Path, text: &str) -> io::Result<Log> {
+        let fresh: PathBuf = path.with_extension("new");
+        let mut file = File::create(&fresh)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&fresh, path)?;
+        let file = OpenOptions::new().append(true).open(path)?;
+        Ok(Log { path: path.to_owned(), file, appended_bytes: 0 })
     }
 }
 
-/// Reads what it can: a torn last line was never relied upon.
+impl Marks {
+    fn append(&mut self, lines: &str) -> io::Result<()> {
+        let Some(log) = &mut self.log else { return Ok(()) };
+        log.file.write_all(lines.as_bytes())?;
+        log.appended_bytes += lines.len();
+        if log.appended_bytes > REWRITE_BYTES {
+            let path = log.path.clone();
+            self.log = Some(Log::rewritten(&path, &render(self))?);
+        }
+        Ok(())
+    }
+}
+
+fn line(lane: &LaneId, epoch: Epoch, nonce: Nonce) -> String {
+    format!("\nlane {epoch} {nonce} {lane} ;")
+}
+
+/// Reads whole lines only: a torn one was never relied upon.
 fn parse(text: &str) -> Marks {
     let mut marks = Marks::default();
     for line in text.lines() {
-        let mut words = line.splitn(4, ' ');
-        match (words.next(), words.next(), words.next(), words.next()) {
-            (Some("forget"), ..) => marks = Marks::default(),
-            (Some("store"), Some(id), ..) => marks.store = Some(id.to_owned()),
-            (Some("lane"), Some(epoch), Some(nonce), Some(name)) => {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[..] {
+            ["forget", ";"] => marks = Marks::default(),
+            ["store", id, ";"] => marks.store = Some(id.to_owned()),
+            ["lane", epoch, nonce, name, ";"] => {
                 if let (Ok(epoch), Ok(nonce)) = (epoch.parse(), nonce.parse()) {
                     marks.lanes.insert(LaneId::new(name), (Epoch(epoch), Nonce(nonce)));
                 }
@@ -144,9 +176,8 @@ fn parse(text: &str) -> Marks {
 }
 
 fn render(marks: &Marks) -> String {
-    let store = marks.store.iter().map(|id| format!("store {id}\n"));
-    let lanes =
-        marks.lanes.iter().map(|(lane, (epoch, nonce))| format!("lane {epoch} {nonce} {lane}\n"));
+    let store = marks.store.iter().map(|id| format!("\nstore {id} ;"));
+    let lanes = marks.lanes.iter().map(|(lane, (epoch, nonce))| line(lane, *epoch, *nonce));
     store.chain(lanes).collect()
 }
 
@@ -186,6 +217,15 @@ mod tests {
         assert!(marks.check_lane(&id, None).is_err(), "the lane is gone");
         assert!(marks.check_store("s2").is_err(), "another store");
         assert_eq!(marks.check_store("s1"), Ok(()));
+    }
+
+    #[test]
+    fn a_torn_line_spoils_neither_itself_nor_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("high-water");
+        std::fs::write(&path, "\nstore s1 ;\nlane 3 7 a ;\nlane 3 8 b:to\nlane 4 9 c ;").unwrap();
+        let marks = HighWater::open(&path).unwrap();
+        assert_eq!(marks.lanes(), [LaneId::new("a"), LaneId::new("c")]);
     }
 
     #[test]

@@ -17,9 +17,11 @@ mod owner;
 mod reconcile;
 mod resolve;
 mod settings;
+mod supervise;
 
 pub use clock::{SystemClock, TimerClock};
 pub use fleet::{Fleet, FleetParts, LaneView};
 pub use high_water::HighWater;
 pub use owner::{Batch, Owner};
 pub use settings::LaneSettings;
+pub use supervise::supervise;

@@ -47,6 +47,9 @@ pub trait Owner: Send + Sync + 'static {
     /// Nothing happened to these members; they may be batched again.
     fn returned(&self, batch: Batch, why: &str);
 
+    /// The rail will not sign this batch as it is configured; repeating it does not help.
+    fn unsignable(&self, batch: Batch, why: &str);
+
     /// These were given up: the store knows better where they are. The sweeper finds the rest.
     fn forgotten(&self, members: &[TransferId]);
 
@@ -55,6 +58,9 @@ pub trait Owner: Send + Sync + 'static {
 
     /// The lane stands still until an operator adopts it.
     fn halted(&self, lane: &LaneId, reason: &str);
+
+    /// Something an operator should look at, until it is called off by the same kind.
+    fn alert(&self, kind: &str, message: String);
 
     /// Some lane can take a batch.
     fn freed(&self);

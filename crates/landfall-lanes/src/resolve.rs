@@ -10,7 +10,7 @@ use std::time::Duration;
 use landfall_core::attempt::Sighting;
 use landfall_core::rail::{Broadcast, Later, Look};
 use landfall_core::store::{Settled, Settlement};
-use landfall_core::{Attempt, Certificate, CertificateKind, Epoch, Fate, Nonce, Transfer};
+use landfall_core::{Attempt, Certificate, CertificateKind, Epoch, Fate, Landing, Nonce, Transfer};
 use tokio::sync::{Notify, mpsc};
 
 use crate::fleet::Shared;
@@ -50,6 +50,8 @@ enum Seen {
 pub(crate) struct Resolve {
     pub shared: Arc<Shared>,
     pub epoch: Epoch,
+    /// The lane's base: nonces up to it were adopted by an operator, whoever used them.
+    pub base: Option<Nonce>,
     pub carried: Carried,
     /// Stored by this process just now, and never sent.
     pub fresh: bool,
@@ -62,6 +64,7 @@ pub(crate) struct Resolve {
 impl Resolve {
     pub async fn run(mut self) -> Ended {
         let mut round = 0;
+        let mut included_since_ms = None;
         let mut wait_ms = if self.fresh { self.shared.settings.rebroadcast_ms } else { 0 };
         let mut seen = match self.fresh {
             true => self.broadcast(&mut round).await,
@@ -76,11 +79,17 @@ impl Resolve {
                 Seen::Foreign(reason) => return Ended::Foreign(reason),
                 Seen::Fenced => return Ended::Fenced,
                 Seen::Included => {
-                    self.pause(self.shared.settings.look_ms).await;
-                    seen = self.look().await;
-                    continue;
+                    let now_ms = self.shared.clock.monotonic_ms();
+                    let since_ms = *included_since_ms.get_or_insert(now_ms);
+                    if now_ms < since_ms + self.shared.settings.fence_after_ms {
+                        self.pause(self.shared.settings.look_ms).await;
+                        seen = self.look().await;
+                        continue;
+                    }
+                    // In a block that does not become final: a node may show a fork for ever.
+                    self.tell(false);
                 }
-                Seen::Unknown => {}
+                Seen::Unknown => included_since_ms = None,
             }
             self.pause(wait_ms).await;
             let settings = &self.shared.settings;
@@ -145,8 +154,13 @@ impl Resolve {
 
     async fn weigh(&mut self, look: Look) -> Seen {
         match look {
-            Look::Landed(landing) => Seen::Fate(Fate::Landed(landing)),
+            Look::Landed(landing) => self.landed(landing),
             Look::Sunk(certificate) => Seen::Fate(Fate::Sunk(certificate)),
+            Look::Foreign(reason) if self.base >= Some(self.carried.attempt.nonce) => {
+                // The lane was adopted since. This attempt stays adrift until an operator decides.
+                tracing::warn!(tx = %self.carried.attempt.hash, reason, "only an operator can decide");
+                Seen::Unknown
+            }
             Look::Foreign(reason) => Seen::Foreign(reason),
             Look::Adrift { sighting: None, .. } => {
                 self.tell(false);
@@ -154,6 +168,20 @@ impl Resolve {
             }
             Look::Adrift { sighting: Some(sighting), .. } => self.sighted(sighting).await,
         }
+    }
+
+    /// Which member was paid must be told for each: silence about one proves nothing.
+    fn landed(&self, landing: Landing) -> Seen {
+        let (outcomes, members) = (landing.outcomes.len(), self.carried.members.len());
+        if outcomes == members {
+            return Seen::Fate(Fate::Landed(landing));
+        }
+        let message = format!(
+            "{} landed with {outcomes} outcomes for {members} members; it is left open",
+            self.carried.attempt.hash
+        );
+        self.shared.owner.alert("outcomes_missing", message);
+        Seen::Unknown
     }
 
     /// A sighting is stored before anything relies on it: it vetoes a certificate later.

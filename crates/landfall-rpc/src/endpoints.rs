@@ -218,7 +218,7 @@ impl Endpoints {
     /// Asks this endpoint last for a while: it answers, but is behind or strange.
     pub fn distrust(&self, endpoint: usize, for_ms: u64) {
         if let Some(one) = self.all.get(endpoint) {
-            let until_ms = self.clock.now_ms().saturating_add(for_ms);
+            let until_ms = self.clock.monotonic_ms().saturating_add(for_ms);
             let mut state = one.state.lock();
             state.cooling_until_ms = state.cooling_until_ms.max(until_ms);
         }
@@ -234,7 +234,7 @@ impl Endpoints {
 
     /// The figures of every endpoint, for metrics and health.
     pub fn snapshot(&self) -> Vec<EndpointSnapshot> {
-        let now_ms = self.clock.now_ms();
+        let now_ms = self.clock.monotonic_ms();
         self.all.iter().map(|one| one.snapshot(now_ms)).collect()
     }
 
@@ -258,7 +258,7 @@ impl Endpoints {
     /// Endpoints to try: the healthy first, each group turned round by `start`. If every breaker is
     /// open, whoever may be probed.
     fn order(&self, start: u64) -> Vec<usize> {
-        let now_ms = self.clock.now_ms();
+        let now_ms = self.clock.monotonic_ms();
         let (mut healthy, mut cooling) = (Vec::new(), Vec::new());
         for (index, one) in self.all.iter().enumerate() {
             let state = one.state.lock();
@@ -302,14 +302,14 @@ impl Endpoints {
         if !self.admit(one) {
             return Err(RpcError::Unreachable(format!("{}: breaker open", one.url)));
         }
-        let begun_ms = self.clock.now_ms();
+        let begun_ms = self.clock.monotonic_ms();
         let mut admitted = Admitted { endpoint: one, reported: false };
         let answer = match self.transport.post(&one.url, body, timeout).await {
             Ok(answer) => error::read(&answer, id),
             Err(error) => Err(error.into()),
         };
         let failed = answer.as_ref().is_err_and(RpcError::is_technical);
-        admitted.report(failed, begun_ms, self.clock.now_ms());
+        admitted.report(failed, begun_ms, self.clock.monotonic_ms());
         if let Err(error) = &answer
             && failed
         {
@@ -319,7 +319,7 @@ impl Endpoints {
     }
 
     fn admit(&self, one: &Endpoint) -> bool {
-        let now_ms = self.clock.now_ms();
+        let now_ms = self.clock.monotonic_ms();
         if one.state.lock().breaker.admit(now_ms) {
             return true;
         }

@@ -6,4 +6,5 @@
 //! The [`world`] puts the real relay beside them, in one thread, on paused time.
 
 pub mod near;
+pub mod torture;
 pub mod world;

@@ -4,6 +4,7 @@
 //! lane back, or lost it, stores nothing on it any more.
 
 use landfall_core::lane::{Halt, Lane};
+use landfall_core::store::LEASE_MAX_MS;
 use landfall_core::store::{Leased, Result, StoreError};
 use landfall_core::{Epoch, LaneId, Nonce, RailName};
 
@@ -29,7 +30,12 @@ impl Tables {
             halted: None,
         });
         match &lane.holder {
-            Some(other) if other != holder && lane.lease_until_ms > now_ms => {
+            // A lease further away than it could last was given before the clock was set back.
+            Some(other)
+                if other != holder
+                    && lane.lease_until_ms > now_ms
+                    && lane.lease_until_ms <= now_ms.saturating_add(LEASE_MAX_MS) =>
+            {
                 return Leased::Busy { holder: other.clone(), until_ms: lane.lease_until_ms };
             }
             _ => {}

@@ -31,6 +31,10 @@ impl Clock for Wall {
         since.map_or(0, |since| since.as_millis() as u64)
     }
 
+    fn monotonic_ms(&self) -> u64 {
+        self.now_ms()
+    }
+
     async fn sleep(&self, duration: Duration) {
         tokio::time::sleep(duration).await;
     }

@@ -4,6 +4,7 @@
 //! lane back, or lost it, stores nothing on it any more.
 
 use landfall_core::lane::{Halt, Lane};
+use landfall_core::store::LEASE_MAX_MS;
 use landfall_core::store::{Leased, Result, StoreError};
 use landfall_core::{Epoch, LaneId, Nonce, RailName};
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -60,7 +61,12 @@ impl Tx<'_> {
             None => self.create_lane(id, rail)?,
         };
         match lane.holder {
-            Some(other) if other != holder && lane.lease_until_ms > self.now_ms => {
+            // A lease further away than it could last was given before the clock was set back.
+            Some(other)
+                if other != holder
+                    && lane.lease_until_ms > self.now_ms
+                    && lane.lease_until_ms <= self.now_ms.saturating_add(LEASE_MAX_MS) =>
+            {
                 return Ok(Leased::Busy { holder: other, until_ms: lane.lease_until_ms });
             }
             _ => {}

@@ -91,7 +91,7 @@ async fn a_long_poll_returns_when_the_transfer_is_final() {
         let world = world.clone();
         async move { world.get("/transfer/k?wait=30s").await }
     });
-    SystemClock.sleep(Duration::from_secs(2)).await;
+    SystemClock::default().sleep(Duration::from_secs(2)).await;
     assert!(!waiting.is_finished());
     world.advance("k", &TO_COMPLETED, |step| step);
     let answer = waiting.await.unwrap().json();

@@ -34,7 +34,7 @@ impl Clock for HandClock {
     }
 
     async fn sleep(&self, duration: Duration) {
-        SystemClock.sleep(duration).await;
+        SystemClock::default().sleep(duration).await;
     }
 }
 

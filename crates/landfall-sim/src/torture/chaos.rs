@@ -1,0 +1,206 @@
+//! The weather: what strikes instances, nodes and the ledger, tick by tick.
+
+use std::sync::Arc;
+
+use landfall_store_memory::{MemoryStore, Snapshot};
+use near_crypto::SecretKey;
+
+use super::clients::Town;
+use super::instance::Instance;
+use super::plan::Plan;
+use super::seat::Dice;
+use crate::near::keys;
+use crate::near::ledger::{Decree, Refusals};
+use crate::near::server::RELAY;
+use crate::world::{Network, Switch};
+
+/// Ticks a crashed instance stays down, a frozen one frozen, a bad node bad: at most so many.
+const DOWN_TICKS: u64 = 40;
+const FROZEN_TICKS: u64 = 120;
+const TROUBLE_TICKS: u64 = 80;
+/// A backup is at most so many ticks old.
+const BACKUP_TICKS: u64 = 60;
+
+/// What is wrong with an instance, and until which tick.
+#[derive(Default, Clone, Copy)]
+pub struct Ailing {
+    pub down_until: Option<u64>,
+    pub frozen_until: Option<u64>,
+}
+
+/// The weather and what it has done.
+pub struct Chaos {
+    pub plan: Arc<Plan>,
+    pub dice: Arc<Dice>,
+    pub network: Arc<Network>,
+    pub store: Arc<MemoryStore>,
+    pub keys: Vec<SecretKey>,
+    pub ailing: Vec<Ailing>,
+    node_until: Vec<Option<u64>>,
+    black_out_until: Option<u64>,
+    backup: Option<(u64, Snapshot)>,
+    /// Tokens given to and taken from the relay by decree.
+    pub gained: u128,
+    pub lost: u128,
+}
+
+impl Chaos {
+    pub fn new(
+        plan: Arc<Plan>,
+        dice: Arc<Dice>,
+        network: Arc<Network>,
+        store: Arc<MemoryStore>,
+        keys: Vec<SecretKey>,
+    ) -> Chaos {
+        Chaos {
+            ailing: vec![Ailing::default(); plan.instances],
+            node_until: vec![None; plan.nodes],
+            black_out_until: None,
+            backup: None,
+            gained: 0,
+            lost: 0,
+            plan,
+            dice,
+            network,
+            store,
+            keys,
+        }
+    }
+
+    pub async fn tick(&mut self, tick: u64, instances: &mut [Instance], town: &Town) {
+        for (index, instance) in instances.iter_mut().enumerate() {
+            self.strike_instance(tick, index, instance).await;
+        }
+        self.strike_nodes(tick);
+        self.strike_ledger();
+        self.strike_store(tick, town);
+    }
+
+    async fn strike_instance(&mut self, tick: u64, index: usize, instance: &mut Instance) {
+        let (dice, plan) = (&self.dice, &self.plan);
+        let ailing = &mut self.ailing[index];
+        if instance.seat.is_doomed() || dice.strikes(plan.crash / 4.0) {
+            instance.crash().await;
+            ailing.down_until = Some(tick + dice.between(1, DOWN_TICKS));
+        }
+        let may_run = ailing.down_until.is_none_or(|until| tick >= until);
+        if may_run && instance.engine().is_none() {
+            instance.start().await;
+            // A start that failed is tried again soon.
+            ailing.down_until = instance.engine().is_none().then_some(tick + 2);
+        }
+        if ailing.frozen_until.is_some_and(|until| tick >= until) {
+            instance.seat.log("thaws");
+            instance.seat.freeze(false);
+            ailing.frozen_until = None;
+        } else if ailing.frozen_until.is_none() && dice.strikes(plan.freeze / 4.0) {
+            instance.seat.log("freezes");
+            instance.seat.freeze(true);
+            ailing.frozen_until = Some(tick + dice.between(4, FROZEN_TICKS));
+        }
+        if dice.strikes(plan.clock_jump / 4.0) {
+            let ms = dice.between(0, 600_000) as i64 - 300_000;
+            instance.seat.log(&format!("clock jumps by {ms} ms"));
+            instance.seat.jump_clock(ms);
+        }
+    }
+
+    fn strike_nodes(&mut self, tick: u64) {
+        for node in 0..self.plan.nodes {
+            if self.node_until[node].is_some_and(|until| tick >= until) {
+                self.network.node(node, |switch| *switch = Switch::default());
+                self.node_until[node] = None;
+            } else if self.node_until[node].is_none()
+                && self.dice.strikes(self.plan.node_trouble / 4.0)
+            {
+                let lag_blocks = self.dice.between(0, 20);
+                let forgets = self.dice.between(0, 2) == 0;
+                let down = self.dice.between(0, 3) == 0;
+                self.network.node(node, |switch| {
+                    *switch = Switch { lag_blocks, forgets, down, ..Switch::default() };
+                });
+                self.node_until[node] = Some(tick + self.dice.between(4, TROUBLE_TICKS));
+            }
+        }
+        if self.black_out_until.is_some_and(|until| tick >= until) {
+            self.network.all(|switch| switch.down = false);
+            self.black_out_until = None;
+        } else if self.black_out_until.is_none() && self.dice.strikes(self.plan.black_out / 4.0) {
+            self.network.all(|switch| switch.down = true);
+            self.black_out_until = Some(tick + self.dice.between(4, DOWN_TICKS));
+        }
+    }
+
+    fn strike_ledger(&mut self) {
+        let (dice, plan) = (self.dice.clone(), self.plan.clone());
+        if dice.strikes(plan.reorg / 4.0) {
+            self.network.reorg(dice.between(1, 2), dice.between(0, 1) == 0);
+        }
+        if dice.strikes(plan.included_invalid / 4.0) {
+            let refusals = Refusals { count: dice.between(1, 2), again: dice.between(0, 1) == 0 };
+            self.network.ledger.lock().refuse_included(refusals);
+        }
+        if dice.strikes(plan.unregister / 4.0) {
+            let account = format!("r{}.near", dice.between(0, plan.receivers as u64 - 1));
+            let account_id = account.parse().expect("a well-formed account id");
+            self.network.ledger.lock().decree(Decree::Unregister { account_id });
+        }
+        if dice.strikes(plan.foreign / 4.0) {
+            let index = dice.between(0, plan.keys as u64 - 1) as usize;
+            self.use_key(index);
+        }
+        if dice.strikes(plan.drain / 4.0) {
+            let near = dice.between(0, 1) * 10u64.pow(18);
+            let relay = RELAY.parse().expect("a well-formed account id");
+            let amount = u128::from(near) * 10u128.pow(3);
+            self.network.ledger.lock().decree(Decree::SetNear { account_id: relay, amount });
+        }
+    }
+
+    /// Somebody else signs with one of the relay's keys.
+    fn use_key(&self, index: usize) {
+        let mut ledger = self.network.ledger.lock();
+        let relay = RELAY.parse().expect("a well-formed account id");
+        let key = &self.keys[index];
+        let Some(nonce) = ledger.next_nonce(&relay, &key.public_key()) else { return };
+        let base = ledger.chain().head().hash;
+        let actions = keys::transfer_of_nothing();
+        let signed = keys::sign(&relay, key, nonce, &relay, base, actions);
+        ledger.submit_first(Arc::new(signed));
+    }
+
+    fn strike_store(&mut self, tick: u64, town: &Town) {
+        if self.plan.store_rollback == 0.0 || town.promises.lock().store_went_back {
+            return;
+        }
+        match &self.backup {
+            Some((taken, _)) if tick < taken + BACKUP_TICKS => {}
+            _ => self.backup = Some((tick, self.store.snapshot())),
+        }
+        if self.dice.strikes(self.plan.store_rollback / 4.0)
+            && let Some((taken, backup)) = self.backup.take()
+        {
+            town.trace.line(format!("the store goes back {} ticks", tick - taken));
+            town.promises.lock().store_went_back = true;
+            self.store.restore(backup);
+        }
+    }
+
+    /// Everything is well again: nodes, clocks, funds.
+    pub async fn calm(&mut self, instances: &mut [Instance]) {
+        self.network.all(|switch| *switch = Switch::default());
+        self.network.ledger.lock().refuse_included(Refusals::default());
+        let relay: near_primitives::types::AccountId =
+            RELAY.parse().expect("a well-formed account id");
+        let amount = 1_000_000 * 10u128.pow(24);
+        self.network.ledger.lock().decree(Decree::SetNear { account_id: relay, amount });
+        for instance in instances {
+            instance.seat.freeze(false);
+            instance.seat.straighten_clock();
+            if instance.seat.is_doomed() {
+                instance.crash().await;
+            }
+            instance.start().await;
+        }
+    }
+}

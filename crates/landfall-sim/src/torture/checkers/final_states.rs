@@ -1,0 +1,22 @@
+//! Invariant 2: COMPLETED is on the ledger, FAILED is not and never will be.
+
+use super::{Broken, Evidence};
+
+const RULE: &str = "final states are true on the ledger";
+
+pub fn check(evidence: &Evidence) -> Result<(), Broken> {
+    for transfer in evidence.transfers.iter().filter(|transfer| transfer.state.is_final()) {
+        let key = Some(transfer.key.as_str());
+        let paid = evidence.paid_for(&transfer.key).len();
+        let expected = usize::from(transfer.state.is_completed());
+        if paid != expected {
+            let what = format!("{} is {} and was paid {paid} times", transfer.key, transfer.state);
+            return Err(Broken::new(RULE, key, what));
+        }
+        if transfer.attempt.is_some() {
+            let what = format!("{} is {} and carried by an attempt", transfer.key, transfer.state);
+            return Err(Broken::new(RULE, key, what));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! What must hold, each check a file of its own, used by torture, tests and enumeration alike.
+//!
+//! A check reads the store and the ledger as they are and says what is wrong, or nothing. Checks
+//! fail on overpayment as well as on loss.
+
+mod conserved;
+mod final_states;
+mod lane_order;
+mod paid_once;
+mod promises;
+mod trails;
+
+use std::collections::BTreeMap;
+
+use landfall_core::store::{ListFilter, Store};
+use landfall_core::{Attempt, AttemptId, RailName, TrailEntry, Transfer};
+use parking_lot::Mutex;
+
+use crate::near::ledger::{self, Ledger};
+
+/// The most of anything a world holds.
+const ALL: usize = 1_000_000;
+
+/// A broken rule, and the transfer it concerns if one does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Broken {
+    pub rule: &'static str,
+    pub what: String,
+    pub key: Option<String>,
+}
+
+impl Broken {
+    pub fn new(rule: &'static str, key: Option<&str>, what: String) -> Broken {
+        Broken { rule, what, key: key.map(str::to_owned) }
+    }
+}
+
+/// What clients were promised: by key, the parameters that were acknowledged.
+#[derive(Debug, Clone, Default)]
+pub struct Promises {
+    pub acknowledged: BTreeMap<String, Acknowledged>,
+    /// Answers that contradict earlier ones, as the clients saw them.
+    pub contradictions: Vec<String>,
+    /// The store went back in time: what it acknowledged before may be gone with it.
+    pub store_went_back: bool,
+}
+
+/// One acknowledged payout.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Acknowledged {
+    pub id: u64,
+    pub receiver: String,
+    pub amount: u128,
+}
+
+/// The store and the ledger at one moment.
+pub struct Evidence {
+    pub transfers: Vec<Transfer>,
+    pub attempts: Vec<Attempt>,
+    pub paid: Vec<ledger::Transfer>,
+    pub promises: Promises,
+    /// Tokens the relay had, got and lost by decree, and has now.
+    pub relay_began: u128,
+    pub relay_gained: u128,
+    pub relay_lost: u128,
+    pub relay_has: u128,
+}
+
+impl Evidence {
+    pub async fn gather(
+        store: &dyn Store,
+        ledger: &Mutex<Ledger>,
+        promises: &Promises,
+        flows: (u128, u128, u128, u128),
+    ) -> Evidence {
+        let everything = ListFilter { limit: ALL, ..ListFilter::default() };
+        let transfers = store.list(everything).await.unwrap_or_default();
+        let decided = store.attempts_page(RailName::Near, AttemptId(0), ALL).await;
+        let mut attempts = decided.unwrap_or_default();
+        for open in store.open_attempts_of(RailName::Near).await.unwrap_or_default() {
+            if !attempts.iter().any(|attempt| attempt.id == open.id) {
+                attempts.push(open);
+            }
+        }
+        Evidence {
+            transfers,
+            attempts,
+            paid: ledger.lock().transfers().to_vec(),
+            promises: promises.clone(),
+            relay_began: flows.0,
+            relay_gained: flows.1,
+            relay_lost: flows.2,
+            relay_has: flows.3,
+        }
+    }
+
+    /// Payments on the ledger for a key: worlds put the key into the memo.
+    pub fn paid_for(&self, key: &str) -> Vec<&ledger::Transfer> {
+        self.paid.iter().filter(|paid| paid.memo.as_deref() == Some(key)).collect()
+    }
+}
+
+/// What must hold at every step.
+pub fn safe(evidence: &Evidence) -> Result<(), Broken> {
+    paid_once::check(evidence)?;
+    final_states::check(evidence)?;
+    lane_order::check(evidence)?;
+    promises::check(evidence)
+}
+
+/// What must hold when everything has come to rest.
+pub async fn at_rest(evidence: &Evidence, store: &dyn Store) -> Result<(), Broken> {
+    safe(evidence)?;
+    conserved::check(evidence)?;
+    for transfer in &evidence.transfers {
+        let trail: Vec<TrailEntry> = store.trail(transfer.id).await.unwrap_or_default();
+        trails::check(transfer, &trail)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! Invariant 1: a transfer's value moves at most once, and nothing is paid that nobody asked for.
+
+use std::collections::BTreeMap;
+
+use super::{Broken, Evidence};
+
+const RULE: &str = "paid at most once";
+
+pub fn check(evidence: &Evidence) -> Result<(), Broken> {
+    let mut times: BTreeMap<&str, usize> = BTreeMap::new();
+    for paid in &evidence.paid {
+        let Some(key) = paid.memo.as_deref() else {
+            let what = format!("{} paid {} without a memo", paid.tx_hash, paid.receiver_id);
+            return Err(Broken::new(RULE, None, what));
+        };
+        let count = times.entry(key).or_default();
+        *count += 1;
+        if *count > 1 {
+            let all = evidence.paid_for(key);
+            let where_paid: Vec<_> = all
+                .iter()
+                .map(|paid| format!("{} in block {}", paid.tx_hash, paid.block))
+                .collect();
+            let what = format!("{key} was paid {} times: {}", all.len(), where_paid.join(", "));
+            return Err(Broken::new(RULE, Some(key), what));
+        }
+    }
+    for (key, promise) in &evidence.promises.acknowledged {
+        for paid in evidence.paid_for(key) {
+            if paid.receiver_id.as_str() != promise.receiver || paid.amount != promise.amount {
+                let what = format!(
+                    "{key} asked for {} to {}, and {} to {} was paid",
+                    promise.amount, promise.receiver, paid.amount, paid.receiver_id
+                );
+                return Err(Broken::new(RULE, Some(key), what));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! One relay instance: the real engine and the real rail, in a seat.
+
+use std::sync::Arc;
+
+use landfall_core::Clock;
+use landfall_core::rail::Rail;
+use landfall_core::store::Store;
+use landfall_engine::{Engine, Parts, Settings};
+use landfall_lanes::{HighWater, LaneSettings};
+use landfall_queue_ring::RingQueue;
+use landfall_rail_near::{Key, NearRail, NearSettings};
+use landfall_rpc::{Endpoints, Url};
+use near_crypto::SecretKey;
+
+use super::seat::{Seat, SeatClock};
+use super::store::FaultyStore;
+use super::wire::{FaultyQueue, FaultyWire};
+use crate::near::server::{CHAIN_ID, RELAY, TOKEN};
+use crate::world::Network;
+
+/// A relay that can be started, crashed and started again.
+pub struct Instance {
+    pub seat: Arc<Seat>,
+    store: Arc<dyn Store>,
+    network: Arc<Network>,
+    keys: Vec<SecretKey>,
+    /// Outlives crashes, as the file in the data folder does.
+    high_water: Arc<HighWater>,
+    engine: Option<Arc<Engine>>,
+}
+
+impl Instance {
+    pub fn new(
+        seat: Arc<Seat>,
+        store: Arc<dyn Store>,
+        network: Arc<Network>,
+        keys: Vec<SecretKey>,
+    ) -> Instance {
+        let high_water = Arc::new(HighWater::in_memory());
+        Instance { seat, store, network, keys, high_water, engine: None }
+    }
+
+    pub fn engine(&self) -> Option<Arc<Engine>> {
+        self.engine.clone()
+    }
+
+    /// Starts it; a start that fails is tried again by whoever asks.
+    pub async fn start(&mut self) {
+        if self.engine.is_some() {
+            return;
+        }
+        self.seat.revive();
+        self.seat.log("starts");
+        let clock: Arc<dyn Clock> = Arc::new(SeatClock(self.seat.clone()));
+        let wire = FaultyWire { seat: self.seat.clone(), inner: self.network.clone() };
+        let nodes = self.seat.plan.nodes;
+        let urls = (0..nodes)
+            .map(|node| Url::parse(&format!("http://node{node}")).expect("a well-formed address"));
+        let endpoints =
+            Endpoints::new(urls.collect(), Arc::new(wire), clock.clone(), Default::default())
+                .expect("a world has nodes");
+        let keys = self.keys.iter();
+        let keys = keys.map(|key| Key::parse(&key.to_string()).expect("a well-formed key"));
+        let settings = NearSettings::new(CHAIN_ID, TOKEN, RELAY, keys.collect());
+        let rail = NearRail::new(settings, endpoints, clock.clone()).expect("a sound rail");
+        let rail: Arc<dyn Rail> = Arc::new(rail);
+        let queue = FaultyQueue { seat: self.seat.clone(), inner: Arc::new(RingQueue::new(50)) };
+        let started = Engine::start(Parts {
+            store: Arc::new(FaultyStore { seat: self.seat.clone(), inner: self.store.clone() }),
+            queue: Arc::new(queue),
+            rails: vec![rail],
+            clock,
+            high_water: self.high_water.clone(),
+            settings: settings_of(&self.seat.name),
+            seed: self.seat.plan.seed,
+        });
+        // A start can fail, or die in the middle; either way it is simply not running then.
+        tokio::select! {
+            biased;
+            _ = self.seat.dying.notified() => {}
+            engine = started => self.engine = engine.ok(),
+        }
+    }
+
+    /// kill -9.
+    pub async fn crash(&mut self) {
+        if let Some(engine) = self.engine.take() {
+            self.seat.log("crashes");
+            engine.abort().await;
+        }
+    }
+}
+
+/// Short leases and fences, so that a storm of minutes sees many of them.
+fn settings_of(name: &str) -> Settings {
+    Settings {
+        instance: name.to_owned(),
+        pool_capacity: 200,
+        backoff_max_ms: 20_000,
+        sweep_push_ms: 5_000,
+        lanes: LaneSettings { fence_after_ms: 15_000, ..LaneSettings::default() },
+        ..Settings::default()
+    }
+}

@@ -1,0 +1,26 @@
+//! The machine that tries to make Landfall pay twice.
+//!
+//! From one seed: the real engine and the real rail, several instances of them on one store and one
+//! ledger, in one thread, on paused time, without sockets. A **storm** in which everything goes
+//! wrong that the seed's [`Plan`] names, then a **calm** in which everything must come to rest.
+//! Safety is checked throughout, by [`checkers`]; the same seed gives the same history, byte for
+//! byte ([`Report::digest`]).
+//!
+//! Map: [`plan`] draws the faults; [`seat`] is where an instance is crashed, frozen and lied to by
+//! `store` and `wire`; `chaos` is the weather; `clients` and `operator` are the people.
+
+pub mod checkers;
+pub mod plan;
+pub mod seat;
+
+mod chaos;
+mod clients;
+mod instance;
+mod operator;
+mod run;
+mod store;
+mod wire;
+
+pub use checkers::Broken;
+pub use plan::Plan;
+pub use run::{Failure, Options, Report, run};

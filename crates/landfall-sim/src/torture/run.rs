@@ -1,0 +1,390 @@
+//! One run: a world from a seed, its storm, its calm, and the verdict.
+
+use std::cell::RefCell;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
+use std::sync::Once;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use landfall_core::store::Store;
+use landfall_core::{Clock, RailName};
+use landfall_lanes::TimerClock;
+use landfall_store_memory::MemoryStore;
+use near_crypto::SecretKey;
+use near_primitives::types::AccountId;
+use parking_lot::Mutex;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+use super::chaos::Chaos;
+use super::checkers::{self, Broken, Evidence, Promises};
+use super::clients::{Town, client};
+use super::instance::Instance;
+use super::operator;
+use super::plan::Plan;
+use super::seat::{Dice, Seat, Trace};
+use crate::near::keys;
+use crate::near::ledger::state::Slot;
+use crate::near::ledger::{Genesis, Ledger, Settings};
+use crate::near::server::{CHAIN_ID, RELAY, TOKEN};
+use crate::world::Network;
+
+const START_MS: u64 = 1_700_000_000_000;
+/// The director's step. Everything that strikes strikes on a tick, or at a call.
+const TICK_MS: u64 = 250;
+/// Safety is checked every so many ticks: about a block.
+const CHECK_TICKS: u64 = 4;
+/// How long the calm may take to bring everything to rest: the longest backoffs, fences and late
+/// requests fit many times.
+const CALM_MAX_MS: u64 = 3_600_000;
+const OPERATOR_TICKS: u64 = 120;
+const RELAY_NEAR: u128 = 1_000_000 * 10u128.pow(24);
+const RELAY_TOKENS: u128 = 10u128.pow(30);
+
+/// How to run.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// Keep the whole history, not only its digest.
+    pub keep_trace: bool,
+}
+
+/// How a run failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    Safety(Broken),
+    Liveness(String),
+    /// A panic, anywhere in the relay.
+    Crash(String),
+}
+
+/// What a run did.
+#[derive(Debug, Clone)]
+pub struct Report {
+    pub seed: u64,
+    pub plan: Plan,
+    pub digest: String,
+    pub trace: Vec<String>,
+    pub simulated_ms: u64,
+    pub completed: usize,
+    pub attempts: usize,
+    pub failure: Option<Failure>,
+    /// The trail of the transfer concerned, for people.
+    pub story: Vec<String>,
+}
+
+thread_local! {
+    static PANICS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Has panics of this thread's tasks noted instead of printed.
+fn note_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            let noted = NOTING.with(|noting| *noting.borrow());
+            match noted {
+                true => PANICS.with(|panics| panics.borrow_mut().push(info.to_string())),
+                false => before(info),
+            }
+        }));
+    });
+}
+
+thread_local! {
+    static NOTING: RefCell<bool> = const { RefCell::new(false) };
+}
+
+/// Runs one seed on this thread.
+pub fn run(seed: u64, options: Options) -> Report {
+    run_plan(Plan::draw(seed, &mut StdRng::seed_from_u64(seed)), options)
+}
+
+/// Runs a plan as it is.
+pub fn run_plan(plan: Plan, options: Options) -> Report {
+    note_panics();
+    NOTING.with(|noting| *noting.borrow_mut() = true);
+    PANICS.with(|panics| panics.borrow_mut().clear());
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime without I/O can always be made");
+    let ran = panic::catch_unwind(AssertUnwindSafe(|| {
+        runtime.block_on(async {
+            let mut world = World::new(plan.clone(), options).await;
+            let failure = world.live().await.err();
+            world.report(failure).await
+        })
+    }));
+    NOTING.with(|noting| *noting.borrow_mut() = false);
+    let panics = PANICS.with(|panics| std::mem::take(&mut *panics.borrow_mut()));
+    let mut report = ran.unwrap_or_else(|_| Report {
+        seed: plan.seed,
+        plan,
+        digest: String::new(),
+        trace: Vec::new(),
+        simulated_ms: 0,
+        completed: 0,
+        attempts: 0,
+        failure: None,
+        story: Vec::new(),
+    });
+    if let Some(first) = panics.into_iter().next() {
+        report.failure.get_or_insert(Failure::Crash(first));
+    }
+    report
+}
+
+struct World {
+    plan: Arc<Plan>,
+    dice: Arc<Dice>,
+    trace: Arc<Trace>,
+    base: Arc<dyn Clock>,
+    store: Arc<MemoryStore>,
+    network: Arc<Network>,
+    keys: Vec<SecretKey>,
+    instances: Vec<Instance>,
+    chaos: Chaos,
+    town: Arc<Town>,
+    clients: tokio::task::JoinSet<()>,
+    tick: u64,
+}
+
+impl World {
+    async fn new(plan: Plan, options: Options) -> World {
+        let plan = Arc::new(plan);
+        let dice = Arc::new(Dice::new(plan.seed));
+        let trace = Arc::new(Trace::new(options.keep_trace));
+        let base: Arc<dyn Clock> = Arc::new(TimerClock::starting_at(START_MS));
+        let keys: Vec<SecretKey> = (0..plan.keys).map(|key| keys::secret_key(0, key)).collect();
+        let ledger = Ledger::new(genesis(&plan, &keys));
+        let network = Arc::new(Network::new(ledger, plan.nodes, base.clone()));
+        tokio::spawn(network.clone().make_blocks(plan.block_ms));
+        let store = Arc::new(MemoryStore::new(base.clone()));
+        let seat = |index: usize| {
+            let name = format!("relay-{index}");
+            let seat = Seat::new(name, plan.clone(), dice.clone(), trace.clone(), base.clone());
+            Instance::new(Arc::new(seat), store.clone(), network.clone(), keys.clone())
+        };
+        let instances: Vec<Instance> = (0..plan.instances).map(seat).collect();
+        let town = Arc::new(Town {
+            base: base.clone(),
+            dice: dice.clone(),
+            trace: trace.clone(),
+            engines: Mutex::new(vec![None; plan.instances]),
+            promises: Mutex::new(Promises::default()),
+        });
+        let chaos =
+            Chaos::new(plan.clone(), dice.clone(), network.clone(), store.clone(), keys.clone());
+        World {
+            plan,
+            dice,
+            trace,
+            base,
+            store,
+            network,
+            keys,
+            instances,
+            chaos,
+            town,
+            clients: tokio::task::JoinSet::new(),
+            tick: 0,
+        }
+    }
+
+    /// Storm, then calm.
+    async fn live(&mut self) -> Result<(), Failure> {
+        for number in 0..self.plan.transfers {
+            let receiver = self.dice.between(0, self.plan.receivers as u64 - 1);
+            let when_ms = self.dice.between(0, self.plan.storm_ms * 3 / 4);
+            let amount = u128::from(self.dice.between(1, 1_000));
+            let (town, base) = (self.town.clone(), self.base.clone());
+            self.clients.spawn(async move {
+                base.sleep(Duration::from_millis(when_ms)).await;
+                client(town, format!("k{number}"), format!("r{receiver}.near"), amount).await;
+            });
+        }
+        while self.tick * TICK_MS < self.plan.storm_ms {
+            self.chaos.tick(self.tick, &mut self.instances, &self.town).await;
+            self.step().await?;
+        }
+        self.dice.stormy.store(false, Ordering::Relaxed);
+        self.trace.line(format!("{} calm", self.base.now_ms()));
+        self.chaos.calm(&mut self.instances).await;
+        let until_tick = self.tick + CALM_MAX_MS / TICK_MS;
+        while self.tick < until_tick {
+            self.revive_the_dead().await;
+            self.step().await?;
+            if self.is_at_rest().await {
+                return self.final_check().await;
+            }
+        }
+        Err(Failure::Liveness(self.what_is_stuck().await))
+    }
+
+    async fn step(&mut self) -> Result<(), Failure> {
+        let engines = self.instances.iter().map(Instance::engine).collect();
+        *self.town.engines.lock() = engines;
+        self.base.sleep(Duration::from_millis(TICK_MS)).await;
+        self.tick += 1;
+        if self.tick.is_multiple_of(OPERATOR_TICKS) {
+            self.attend().await;
+        }
+        if self.tick.is_multiple_of(CHECK_TICKS) {
+            let evidence = self.evidence().await;
+            checkers::safe(&evidence).map_err(Failure::Safety)?;
+        }
+        Ok(())
+    }
+
+    /// The operator looks after halted lanes, but not after a store that went back: what it has
+    /// forgotten must be brought back first.
+    async fn attend(&mut self) {
+        if self.town.promises.lock().store_went_back {
+            return;
+        }
+        let running = self.instances.iter().find_map(Instance::engine);
+        if let Some(engine) = running {
+            let store: &dyn Store = self.store.as_ref();
+            if operator::attend(store, &self.network, &engine, &self.keys).await {
+                self.trace.line(format!("{} operator adopts the lanes", self.base.now_ms()));
+            }
+        }
+    }
+
+    async fn revive_the_dead(&mut self) {
+        for instance in &mut self.instances {
+            if instance.seat.is_doomed() {
+                instance.crash().await;
+            }
+            instance.start().await;
+        }
+    }
+
+    async fn is_at_rest(&self) -> bool {
+        let promises = self.town.promises.lock().clone();
+        if promises.store_went_back {
+            // Nothing may be paid before the store is whole again; the storm has shown that.
+            return self.tick * TICK_MS > self.plan.storm_ms + 120_000;
+        }
+        if promises.acknowledged.len() < self.plan.transfers {
+            return false;
+        }
+        let counts = self.store.counts().await.unwrap_or_default();
+        let open = self.store.open_attempts_of(RailName::Near).await.unwrap_or_default();
+        counts.iter().all(|(state, count)| *count == 0 || state.is_final()) && open.is_empty()
+    }
+
+    async fn final_check(&self) -> Result<(), Failure> {
+        let evidence = self.evidence().await;
+        checkers::at_rest(&evidence, self.store.as_ref()).await.map_err(Failure::Safety)
+    }
+
+    async fn what_is_stuck(&self) -> String {
+        let evidence = self.evidence().await;
+        let live: Vec<String> = evidence
+            .transfers
+            .iter()
+            .filter(|transfer| !transfer.state.is_final())
+            .map(|transfer| format!("{} is {}", transfer.key, transfer.state))
+            .collect();
+        let open = evidence.attempts.iter().filter(|attempt| attempt.fate.is_none()).count();
+        let acknowledged = evidence.promises.acknowledged.len();
+        let halted = self.store.lanes().await.unwrap_or_default();
+        let halted: Vec<_> = halted.into_iter().filter_map(|lane| lane.halted).collect();
+        format!(
+            "{acknowledged} of {} acknowledged, {open} attempts open, unfinished: [{}], halted: {:?}",
+            self.plan.transfers,
+            live.join(", "),
+            halted.first()
+        )
+    }
+
+    async fn evidence(&self) -> Evidence {
+        let promises = self.town.promises.lock().clone();
+        let relay: AccountId = RELAY.parse().expect("a well-formed account id");
+        let has = {
+            let ledger = self.network.ledger.lock();
+            let mut balances = ledger.balances();
+            balances.find(|(slot, _)| **slot == Slot::Token(relay.clone())).map_or(0, |slot| slot.1)
+        };
+        let flows = (RELAY_TOKENS, self.chaos.gained, self.chaos.lost, has);
+        Evidence::gather(self.store.as_ref(), &self.network.ledger, &promises, flows).await
+    }
+
+    async fn report(&self, failure: Option<Failure>) -> Report {
+        let evidence = self.evidence().await;
+        for transfer in &evidence.transfers {
+            self.trace.line(format!("{} ends {}", transfer.key, transfer.state));
+        }
+        let completed = evidence.transfers.iter().filter(|one| one.state.is_completed()).count();
+        let key = match &failure {
+            Some(Failure::Safety(broken)) => broken.key.clone(),
+            _ => None,
+        };
+        let mut story = Vec::new();
+        let concerned = evidence.transfers.iter().find(|one| Some(&one.key) == key.as_ref());
+        if let Some(transfer) = concerned {
+            story = tell(transfer, &evidence, self.store.as_ref()).await;
+        }
+        Report {
+            seed: self.plan.seed,
+            plan: (*self.plan).clone(),
+            digest: self.trace.digest(),
+            trace: self.trace.lines(),
+            simulated_ms: self.base.now_ms() - START_MS,
+            completed,
+            attempts: evidence.attempts.len(),
+            failure,
+            story,
+        }
+    }
+}
+
+/// A transfer's history: its trail, the attempts that carried it, its payments.
+async fn tell(
+    transfer: &landfall_core::Transfer,
+    evidence: &Evidence,
+    store: &dyn Store,
+) -> Vec<String> {
+    let seconds = |ms: u64| (ms.saturating_sub(START_MS)) as f64 / 1_000.0;
+    let mut lines = vec![format!("{} is {}", transfer.key, transfer.state)];
+    for entry in store.trail(transfer.id).await.unwrap_or_default() {
+        let tx = entry.tx_hash.unwrap_or_default();
+        let when = seconds(entry.at_ms);
+        let why = entry.certificate.map(|one| one.summary).unwrap_or_default();
+        lines.push(format!("{when:9.3} s  {} {tx} {why}", entry.event.name()));
+    }
+    for attempt in &evidence.attempts {
+        if attempt.members.contains(&transfer.id) {
+            lines.push(format!(
+                "{:9.3} s  attempt {} nonce {} epoch {}: {:?}",
+                seconds(attempt.opened_ms),
+                attempt.hash,
+                attempt.nonce,
+                attempt.epoch,
+                attempt.fate
+            ));
+        }
+    }
+    for paid in evidence.paid_for(&transfer.key) {
+        lines
+            .push(format!("paid by {} nonce {} in block {}", paid.tx_hash, paid.nonce, paid.block));
+    }
+    lines
+}
+
+fn genesis(plan: &Plan, keys: &[SecretKey]) -> Genesis {
+    Genesis {
+        chain_id: CHAIN_ID.to_owned(),
+        timestamp_ns: START_MS * 1_000_000,
+        token: TOKEN.parse().expect("a well-formed account id"),
+        relay: RELAY.parse().expect("a well-formed account id"),
+        relay_keys: keys.iter().map(SecretKey::public_key).collect(),
+        relay_near: RELAY_NEAR,
+        relay_tokens: RELAY_TOKENS,
+        settings: Settings { validity_blocks: plan.validity_blocks, ..Settings::default() },
+    }
+}

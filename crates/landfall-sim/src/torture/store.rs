@@ -1,0 +1,177 @@
+//! A store that fails before, or commits and then fails to answer, or takes its time.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use landfall_core::attempt::{Attempt, Sighting};
+use landfall_core::claim::{ClaimKey, Claimed};
+use landfall_core::store::*;
+use landfall_core::{
+    AttemptId, Epoch, Lane, LaneId, Move, NewTransfer, Nonce, RailName, Stage, State, TrailEntry,
+    Transfer, TransferId,
+};
+
+use super::seat::Seat;
+
+/// One instance's way to the shared store.
+pub struct FaultyStore {
+    pub seat: Arc<Seat>,
+    pub inner: Arc<dyn Store>,
+}
+
+impl FaultyStore {
+    /// Runs one call with everything that can go wrong around it.
+    async fn call<T>(&self, name: &str, act: impl Future<Output = Result<T>>) -> Result<T> {
+        let plan = self.seat.plan.clone();
+        let number = self.seat.before(name).await;
+        if self.seat.dice.strikes(plan.store_slow) {
+            self.seat.delay(5_000).await;
+        }
+        if self.seat.dice.strikes(plan.store_fails_before) {
+            self.seat.log("store refuses");
+            return Err(StoreError::Unavailable("injected before".to_owned()));
+        }
+        let answer = act.await;
+        self.seat.after(name, number).await;
+        if self.seat.dice.strikes(plan.store_fails_after) {
+            self.seat.log("store forgets to answer");
+            return Err(StoreError::Unavailable("injected after the commit".to_owned()));
+        }
+        answer
+    }
+}
+
+#[async_trait]
+impl Store for FaultyStore {
+    async fn identity(&self) -> Result<StoreIdentity> {
+        self.inner.identity().await
+    }
+
+    async fn accept(&self, batch: Vec<NewTransfer>) -> Result<Vec<Accepted>> {
+        self.call("accept", self.inner.accept(batch)).await
+    }
+
+    async fn apply(&self, moves: Vec<Move>) -> Result<AppliedBatch> {
+        self.call("apply", self.inner.apply(moves)).await
+    }
+
+    async fn open_attempt(&self, open: OpenAttempt) -> Result<Opened> {
+        let name = format!("open {} {}", open.lane, open.nonce);
+        self.call(&name, self.inner.open_attempt(open)).await
+    }
+
+    async fn settle(&self, settlement: Settlement) -> Result<Settled> {
+        let name = format!("settle {}", settlement.attempt);
+        self.call(&name, self.inner.settle(settlement)).await
+    }
+
+    async fn sight(&self, attempt: AttemptId, epoch: Epoch, sighting: Sighting) -> Result<bool> {
+        self.call("sight", self.inner.sight(attempt, epoch, sighting)).await
+    }
+
+    async fn open_attempts(&self, lane: &LaneId) -> Result<Vec<Attempt>> {
+        self.call("open_attempts", self.inner.open_attempts(lane)).await
+    }
+
+    async fn open_attempts_of(&self, rail: RailName) -> Result<Vec<Attempt>> {
+        self.call("open_attempts_of", self.inner.open_attempts_of(rail)).await
+    }
+
+    async fn attempts_after(
+        &self,
+        lane: &LaneId,
+        above: Nonce,
+        limit: usize,
+    ) -> Result<Vec<Attempt>> {
+        self.call("attempts_after", self.inner.attempts_after(lane, above, limit)).await
+    }
+
+    async fn attempt(&self, id: AttemptId) -> Result<Option<Attempt>> {
+        self.call("attempt", self.inner.attempt(id)).await
+    }
+
+    async fn attempt_at(&self, lane: &LaneId, nonce: Nonce) -> Result<Option<Attempt>> {
+        self.call("attempt_at", self.inner.attempt_at(lane, nonce)).await
+    }
+
+    async fn attempts_page(
+        &self,
+        rail: RailName,
+        after: AttemptId,
+        limit: usize,
+    ) -> Result<Vec<Attempt>> {
+        self.call("attempts_page", self.inner.attempts_page(rail, after, limit)).await
+    }
+
+    async fn sweep(
+        &self,
+        stage: Stage,
+        limit: usize,
+        push_ms: u64,
+        horizon_ms: u64,
+    ) -> Result<Vec<TransferId>> {
+        self.call("sweep", self.inner.sweep(stage, limit, push_ms, horizon_ms)).await
+    }
+
+    async fn transfers(&self, ids: &[TransferId]) -> Result<Vec<Transfer>> {
+        self.call("transfers", self.inner.transfers(ids)).await
+    }
+
+    async fn by_key(&self, rail: RailName, tenant: &str, key: &str) -> Result<Option<Transfer>> {
+        self.call("by_key", self.inner.by_key(rail, tenant, key)).await
+    }
+
+    async fn trail(&self, id: TransferId) -> Result<Vec<TrailEntry>> {
+        self.call("trail", self.inner.trail(id)).await
+    }
+
+    async fn list(&self, filter: ListFilter) -> Result<Vec<Transfer>> {
+        self.call("list", self.inner.list(filter)).await
+    }
+
+    async fn counts(&self) -> Result<Vec<(State, u64)>> {
+        self.call("counts", self.inner.counts()).await
+    }
+
+    async fn claim(&self, claims: Vec<(ClaimKey, TransferId)>) -> Result<Vec<Claimed>> {
+        self.call("claim", self.inner.claim(claims)).await
+    }
+
+    async fn kept(&self, keys: &[ClaimKey]) -> Result<Vec<bool>> {
+        self.call("kept", self.inner.kept(keys)).await
+    }
+
+    async fn lease(
+        &self,
+        lane: &LaneId,
+        rail: RailName,
+        holder: &str,
+        ttl_ms: u64,
+    ) -> Result<Leased> {
+        self.call("lease", self.inner.lease(lane, rail, holder, ttl_ms)).await
+    }
+
+    async fn renew(&self, lanes: &[(LaneId, Epoch)], ttl_ms: u64) -> Result<Vec<bool>> {
+        self.call("renew", self.inner.renew(lanes, ttl_ms)).await
+    }
+
+    async fn release(&self, lanes: &[(LaneId, Epoch)]) -> Result<()> {
+        self.call("release", self.inner.release(lanes)).await
+    }
+
+    async fn start_lane(&self, lane: &LaneId, epoch: Epoch, ledger_nonce: Nonce) -> Result<bool> {
+        self.call("start_lane", self.inner.start_lane(lane, epoch, ledger_nonce)).await
+    }
+
+    async fn halt(&self, lane: &LaneId, reason: &str) -> Result<()> {
+        self.call("halt", self.inner.halt(lane, reason)).await
+    }
+
+    async fn adopt(&self, lane: &LaneId, ledger_nonce: Nonce) -> Result<()> {
+        self.call("adopt", self.inner.adopt(lane, ledger_nonce)).await
+    }
+
+    async fn lanes(&self) -> Result<Vec<Lane>> {
+        self.call("lanes", self.inner.lanes()).await
+    }
+}
