@@ -178,6 +178,7 @@ impl World {
                 expires_height: 200,
             },
             moves: members.iter().map(|member| boarding(member, now_ms)).collect(),
+            marks: Vec::new(),
             now_ms,
         }
     }

@@ -30,7 +30,8 @@ pub struct QueueError(pub String);
 /// Hands hints to workers, at least once while it lives.
 #[async_trait]
 pub trait Queue: Send + Sync + 'static {
-    /// Gives hints; returns how many were dropped because the queue is full. MUST NOT wait for room.
+    /// Gives hints; returns how many were dropped because the queue is full. MUST NOT wait for
+    /// room.
     async fn push(&self, hints: &[Hint]) -> Result<usize, QueueError>;
     /// Waits for at least one hint of the stage and returns up to `max`, oldest first.
     async fn pull(&self, stage: Stage, max: usize) -> Result<Vec<Delivery>, QueueError>;

@@ -106,7 +106,8 @@ pub trait Rail: Send + Sync + 'static {
     /// MUST give the same key for the same need, for ever.
     fn preparation(&self, payload: &Payload) -> Option<ClaimKey>;
 
-    /// Whether the preparation is already there, at a final block. One answer per payload, in order.
+    /// Whether the preparation is already there, at a final block. One answer per payload, in
+    /// order.
     async fn prepared(&self, payloads: &[&Payload]) -> Vec<Result<bool, RailError>>;
 
     /// How many of these, from the front, one attempt can carry. At least 1 unless empty.

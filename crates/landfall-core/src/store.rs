@@ -77,6 +77,9 @@ pub struct OpenAttempt {
     pub signed: Signed,
     /// One per member, in the order of the actions. The store puts the new attempt's id in each.
     pub moves: Vec<Move>,
+    /// Nonces that the opener knows to be stored, by lane, of this lane and of others. A store
+    /// whose lanes are behind any of them has forgotten an attempt that may have been sent.
+    pub marks: Vec<(LaneId, Nonce)>,
     pub now_ms: u64,
 }
 
@@ -86,6 +89,8 @@ pub enum Opened {
     Stored(Box<Attempt>),
     /// The lease epoch is old, or the lane is halted. Nothing happened.
     Fenced(String),
+    /// The store is behind the opener's marks. Nothing happened.
+    Behind(String),
     /// The nonce is not the lane's next. Nothing happened.
     StaleNonce,
     /// These members have moved meanwhile. Nothing happened.
@@ -156,7 +161,8 @@ pub trait Store: Send + Sync + 'static {
     async fn identity(&self) -> Result<StoreIdentity>;
 
     /// Accepts new transfers; one answer each, in order. The same key twice in one batch is decided
-    /// in order.
+    /// in order. Ids MUST grow: one that was given is never given again, so that a store which
+    /// does has gone back.
     async fn accept(&self, batch: Vec<NewTransfer>) -> Result<Vec<Accepted>>;
     async fn apply(&self, moves: Vec<Move>) -> Result<AppliedBatch>;
 
@@ -209,8 +215,8 @@ pub trait Store: Send + Sync + 'static {
     /// Which of the keys ended kept.
     async fn kept(&self, keys: &[ClaimKey]) -> Result<Vec<bool>>;
 
-    /// Leases a lane for `ttl_ms`, creating it if it is new. A holder of the same name takes its own
-    /// lane back at once. Every success has a new epoch.
+    /// Leases a lane for `ttl_ms`, creating it if it is new. A holder of the same name takes its
+    /// own lane back at once. Every success has a new epoch.
     async fn lease(
         &self,
         lane: &LaneId,

@@ -52,7 +52,8 @@ pub struct NewTransfer {
 }
 
 impl NewTransfer {
-    /// A transfer in its first state, stepped through `events`; each state is an entry in the trail.
+    /// A transfer in its first state, stepped through `events`; each state is an entry in the
+    /// trail.
     pub fn begin(
         scope: (String, String),
         fingerprint: Fingerprint,

@@ -48,13 +48,28 @@ impl Engine {
         for submission in batch {
             fresh.push(self.begin(submission, now_ms)?);
         }
+        let newest = self.gauges().newest.load(Ordering::Relaxed);
         let answers = self.store().accept(fresh).await?;
+        self.check_ids(&answers, newest);
         let created = answers.iter().filter_map(|answer| match answer {
             Accepted::Created(transfer) => Some(transfer.clone()),
             _ => None,
         });
         self.take_up(created.collect()).await;
         Ok(answers)
+    }
+
+    /// An id at or below one that was given before this batch was sent: the store has gone back,
+    /// and what it has forgotten may be on its way. Nobody signs before an operator has looked.
+    fn check_ids(&self, answers: &[Accepted], newest: u64) {
+        for answer in answers {
+            let Accepted::Created(transfer) = answer else { continue };
+            if transfer.id.0 <= newest {
+                let id = transfer.id;
+                self.suspect(&format!("the store has given id {id} before: it has gone back"));
+            }
+            self.gauges().newest.fetch_max(transfer.id.0, Ordering::Relaxed);
+        }
     }
 
     fn admit(&self, count: usize) -> Result<(), SubmitError> {

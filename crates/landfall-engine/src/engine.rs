@@ -40,6 +40,8 @@ pub(crate) struct Gauges {
     pub intake: AtomicUsize,
     /// Unfinished transfers, as last counted.
     pub backlog: AtomicU64,
+    /// The newest id this process was given.
+    pub newest: AtomicU64,
 }
 
 /// What the engine's tasks share.
@@ -150,6 +152,11 @@ impl Engine {
             depths.push((stage, self.depth(stage).await));
         }
         self.core.metrics.render(&status, &counts, &depths, restarts)
+    }
+
+    /// Has every lane of every rail halted.
+    pub(crate) fn suspect(&self, reason: &str) {
+        self.runners.iter().for_each(|runner| runner.fleet().suspect(reason));
     }
 
     pub(crate) fn runner(&self, rail: RailName) -> Option<&Arc<Runner>> {

@@ -1,10 +1,13 @@
-//! What only an operator may do, with evidence on record.
+//! What only an operator may do, with evidence on record: by a running [`Engine`], or by
+//! [`decide`] on a store that no engine works on.
 
-use landfall_core::store::{Settled, Settlement, StoreError};
-use landfall_core::{AttemptId, Fate};
+use landfall_core::rail::Rail;
+use landfall_core::store::{Settled, Settlement, Store, StoreError};
+use landfall_core::{Attempt, AttemptId, Certificate, Fate, Move, Transfer, TransferId};
 use landfall_lanes::Owner;
 
 use crate::engine::Engine;
+use crate::settle;
 
 /// Why an operator's word was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -25,39 +28,80 @@ impl Engine {
     /// Decides an attempt that no evidence of the ledger can decide, as `landfall adrift decide`.
     /// The word of an operator stands in the members' trails as the death certificate does.
     pub async fn decide(&self, id: AttemptId, fate: Fate) -> Result<(), OperateError> {
-        let attempt = self.store().attempt(id).await?.ok_or(OperateError::NoSuchAttempt(id))?;
-        if attempt.fate.is_some() {
-            return Err(OperateError::Decided(id));
-        }
+        let (attempt, members) = open_attempt(self.store(), id, &fate).await?;
         let Some(runner) = self.runner(attempt.rail) else {
             return Err(OperateError::NoSuchAttempt(id));
         };
-        let members = self.store().transfers(&attempt.members).await?;
-        if let Fate::Landed(landing) = &fate
-            && landing.outcomes.len() != members.len()
-        {
-            return Err(OperateError::OutcomesMissing(members.len()));
-        }
-        let lanes = self.store().lanes().await?;
-        let lane = lanes.iter().find(|lane| lane.id == attempt.lane);
-        let epoch = lane.ok_or(OperateError::LaneChanged)?.epoch;
         let now_ms = self.clock().now_ms();
         let moves = runner.settling(&attempt, &members, &fate, now_ms);
-        let settlement = Settlement {
-            attempt: id,
-            lane: attempt.lane.clone(),
-            epoch,
-            fate: fate.clone(),
-            moves: moves.clone(),
+        let settlement = (fate.clone(), moves.clone(), now_ms);
+        let (moved, released) = settle_open(self.store(), &attempt, settlement).await?;
+        runner.settled(&attempt, &members, &fate, moves, moved, released).await;
+        Ok(())
+    }
+}
+
+/// The same on a store without an engine. The operator's `word` stands in every member's trail. The
+/// sweeper of the next engine finds who is to be paid anew.
+pub async fn decide(
+    store: &dyn Store,
+    rail: &dyn Rail,
+    id: AttemptId,
+    fate: Fate,
+    word: &Certificate,
+    now_ms: u64,
+) -> Result<Vec<TransferId>, OperateError> {
+    let (attempt, members) = open_attempt(store, id, &fate).await?;
+    let settle = |(index, member): (usize, &Transfer)| {
+        let terms = settle::Terms {
             now_ms,
+            // An operator's word is charged to nobody, so nobody runs out of retries by it.
+            retries: u32::MAX,
+            backoff_ms: &|_| 0,
+            claim: rail.preparation(&member.payload),
+            ready_due_ms: now_ms,
         };
-        match self.store().settle(settlement).await? {
-            Settled::Done { moved, released } => {
-                runner.settled(&attempt, &members, &fate, moves, moved, released).await;
-                Ok(())
-            }
-            Settled::AlreadyDecided => Err(OperateError::Decided(id)),
-            Settled::Fenced => Err(OperateError::LaneChanged),
+        let step = settle::member(&attempt, member, &fate, index, &terms);
+        step.with(|entry| entry.certificate = Some(word.clone()))
+    };
+    let moves: Vec<Move> = members.iter().enumerate().map(settle).collect();
+    let (moved, _) = settle_open(store, &attempt, (fate, moves, now_ms)).await?;
+    Ok(moved)
+}
+
+/// The attempt and its members, if it can be decided so.
+async fn open_attempt(
+    store: &dyn Store,
+    id: AttemptId,
+    fate: &Fate,
+) -> Result<(Attempt, Vec<Transfer>), OperateError> {
+    let attempt = store.attempt(id).await?.ok_or(OperateError::NoSuchAttempt(id))?;
+    if attempt.fate.is_some() {
+        return Err(OperateError::Decided(id));
+    }
+    let members = store.transfers(&attempt.members).await?;
+    match fate {
+        Fate::Landed(landing) if landing.outcomes.len() != members.len() => {
+            Err(OperateError::OutcomesMissing(members.len()))
         }
+        _ => Ok((attempt, members)),
+    }
+}
+
+/// Settles under the epoch that the lane has now. Returns who moved and who was released.
+async fn settle_open(
+    store: &dyn Store,
+    attempt: &Attempt,
+    (fate, moves, now_ms): (Fate, Vec<Move>, u64),
+) -> Result<(Vec<TransferId>, Vec<TransferId>), OperateError> {
+    let lanes = store.lanes().await?;
+    let lane = lanes.iter().find(|lane| lane.id == attempt.lane);
+    let epoch = lane.ok_or(OperateError::LaneChanged)?.epoch;
+    let settlement =
+        Settlement { attempt: attempt.id, lane: attempt.lane.clone(), epoch, fate, moves, now_ms };
+    match store.settle(settlement).await? {
+        Settled::Done { moved, released } => Ok((moved, released)),
+        Settled::AlreadyDecided => Err(OperateError::Decided(attempt.id)),
+        Settled::Fenced => Err(OperateError::LaneChanged),
     }
 }

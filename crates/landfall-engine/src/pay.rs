@@ -14,7 +14,7 @@ use landfall_lanes::Batch;
 use crate::pool::{Ripe, Step};
 use crate::runner::{Pause, Runner};
 
-/// Preparing comes first, since payments wait for it; then they take turns, so that neither starves.
+/// Preparing comes first, since payments wait for it; then they take turns: neither starves.
 const PURPOSES: [Purpose; 2] = [Purpose::Prepare, Purpose::Pay];
 
 /// What an operator reads when a rail stands still.
@@ -25,7 +25,7 @@ pub(crate) fn describe(shortage: Shortage, message: &str) -> String {
         Shortage::Gas => "the gas attached per transfer is too little: raise gas_per_transfer_tgas",
         Shortage::Refused => "the ledger refuses what the relay signs: check its keys and limits",
         Shortage::Contract => {
-            "the token contract refuses the relay: is it paused, missing, or the relay unregistered?"
+            "the token contract refuses the relay: is it paused or missing, the relay unregistered?"
         }
     };
     format!("{what} ({message})")

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use landfall_core::Stage;
+use rand::Rng;
 
 use crate::runner::Runner;
 use crate::schedule;
@@ -29,11 +30,14 @@ pub(crate) async fn sweep(runner: Arc<Runner>) {
         if more {
             continue;
         }
+        // Jitter, so that of several processes none is always the first to find what is due.
+        let wait_ms =
+            runner.core.rng.lock().random_range(settings.sweep_ms / 2..=settings.sweep_ms);
         tokio::select! {
             biased;
             _ = runner.core.stopped.notified() => return,
             _ = runner.sweep.notified() => runner.core.nap(settings.sweep_ms / 4).await,
-            _ = runner.core.nap(settings.sweep_ms) => {}
+            _ = runner.core.nap(wait_ms) => {}
         }
     }
 }
@@ -42,7 +46,8 @@ pub(crate) async fn sweep(runner: Arc<Runner>) {
 async fn sweep_stage(runner: &Arc<Runner>, stage: Stage) -> bool {
     let settings = &runner.core.settings;
     let room = runner.pools.lock().room(settings.pool_capacity).min(SWEEP_MAX);
-    if room == 0 {
+    // Without a lane nothing found could be carried: it is left to whoever has one.
+    if room == 0 || !runner.fleet().holds_any() {
         return false;
     }
     let (push_ms, horizon_ms) = (settings.sweep_push_ms, schedule::horizon_ms(settings));

@@ -10,9 +10,10 @@ use std::time::Duration;
 use landfall_core::rail::RailError;
 use landfall_core::store::{Leased, OpenAttempt, Opened, StoreError};
 use landfall_core::{Attempt, Epoch, Lane, Nonce, Purpose, Transfer};
-use tokio::sync::{Mutex, mpsc, watch};
+use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinSet;
 
+use crate::beacon::Watcher;
 use crate::fleet::{Face, Shared};
 use crate::owner::Batch;
 use crate::reconcile::{self, Verdict};
@@ -69,19 +70,19 @@ struct Deck {
     progress_in: mpsc::UnboundedSender<(Nonce, bool)>,
     progress: mpsc::UnboundedReceiver<(Nonce, bool)>,
     next_tick_ms: u64,
-    stop: watch::Receiver<bool>,
-    lost: watch::Receiver<Epoch>,
-    halted: watch::Receiver<Option<String>>,
+    stop: Watcher<bool>,
+    lost: Watcher<Epoch>,
+    halted: Watcher<Option<String>>,
     was_halted: bool,
-    pulse: watch::Receiver<Nonce>,
-    cleared: watch::Receiver<bool>,
+    pulse: Watcher<Nonce>,
+    cleared: Watcher<bool>,
 }
 
 impl Deck {
     fn new(lane: Lane, shared: &Shared, face: &Face) -> Deck {
         let (progress_in, progress) = mpsc::unbounded_channel();
-        let mut halted = face.halted.subscribe();
-        let was_halted = halted.borrow_and_update().is_some();
+        let mut halted = face.halted.watch();
+        let was_halted = halted.see().is_some();
         Deck {
             lane,
             next: None,
@@ -92,12 +93,12 @@ impl Deck {
             progress_in,
             progress,
             next_tick_ms: 0,
-            stop: shared.stop.subscribe(),
-            lost: face.lost.subscribe(),
+            stop: shared.stop.watch(),
+            lost: face.lost.watch(),
             halted,
             was_halted,
-            pulse: face.pulse.subscribe(),
-            cleared: shared.cleared.subscribe(),
+            pulse: face.pulse.watch(),
+            cleared: shared.cleared.watch(),
         }
     }
 
@@ -110,8 +111,8 @@ impl Deck {
         let epoch = self.epoch();
         tokio::select! {
             biased;
-            _ = self.stop.wait_for(|stop| *stop) => Signal::Stop,
-            _ = self.lost.wait_for(|lost| *lost >= epoch) => Signal::Lost,
+            _ = self.stop.until(|stop| *stop) => Signal::Stop,
+            _ = self.lost.until(|lost| *lost >= epoch) => Signal::Lost,
             _ = self.halted.changed() => Signal::Halted,
             Some(report) = self.tasks.join_next() => Signal::Report(report),
             Some((nonce, included)) = self.progress.recv() => Signal::Progress(nonce, included),
@@ -179,14 +180,14 @@ impl Driver {
 
     /// Whether anything may be signed on this lane now. Asked again right before it is stored.
     fn may_sign(&self) -> bool {
-        self.face.signing && self.face.halted.borrow().is_none() && *self.shared.cleared.borrow()
+        self.face.signing && self.face.halted.get().is_none() && self.shared.cleared.get()
     }
 
     /// Waits until the lane is ours. None when stopping.
     async fn lease(&self) -> Option<Lane> {
-        let mut stop = self.shared.stop.subscribe();
+        let mut stop = self.shared.stop.watch();
         loop {
-            if *stop.borrow_and_update() {
+            if stop.see() {
                 return None;
             }
             let settings = &self.shared.settings;
@@ -213,7 +214,7 @@ impl Driver {
             self.shared.suspect(&reason);
         }
         if let Some(halt) = &lane.halted {
-            self.face.halted.send_replace(Some(halt.reason.clone()));
+            self.face.halted.set(Some(halt.reason.clone()));
         }
         let mut deck = Deck::new(lane, &self.shared, &self.face);
         self.face.hold(deck.epoch());
@@ -242,7 +243,7 @@ impl Driver {
             Signal::Halted => {
                 // No longer halted: an operator adopted the lane. Begin again from the ledger.
                 let was_halted = deck.was_halted;
-                deck.was_halted = deck.halted.borrow_and_update().is_some();
+                deck.was_halted = deck.halted.see().is_some();
                 (was_halted && !deck.was_halted).then_some(Leave::Again)
             }
             Signal::Report(report) => self.reported(deck, report),
@@ -251,7 +252,7 @@ impl Driver {
                 None
             }
             Signal::Pulse => {
-                let seen = *deck.pulse.borrow_and_update();
+                let seen = deck.pulse.see();
                 deck.saw(seen);
                 if deck.next.is_some_and(|next| seen >= next) {
                     self.start_reconciling(deck);
@@ -259,7 +260,7 @@ impl Driver {
                 None
             }
             Signal::Cleared => {
-                let cleared = *deck.cleared.borrow_and_update();
+                let cleared = deck.cleared.see();
                 (cleared && deck.suspected).then_some(Leave::Again)
             }
             Signal::Batch(batch) => self.open(deck, batch).await,
@@ -347,7 +348,7 @@ impl Driver {
             }
             Ok(Report::Reconciled(Verdict::New)) => Some(Leave::Again),
             Err(error) => {
-                tracing::error!(lane = %self.face.id, %error, "a task of the lane died; starting over");
+                tracing::error!(lane = %self.face.id, %error, "a lane's task died; starting over");
                 self.shared.count_restart();
                 Some(Leave::Died)
             }
@@ -405,6 +406,7 @@ impl Driver {
                 purpose: batch.purpose,
                 signed,
                 moves: moves.clone(),
+                marks: self.shared.high_water.marks(),
                 now_ms,
             };
             match self.shared.store.open_attempt(open).await {
@@ -418,6 +420,11 @@ impl Driver {
                     if batch.members.is_empty() {
                         return None;
                     }
+                }
+                Ok(Opened::Behind(why)) => {
+                    self.shared.suspect(&format!("the store has forgotten something: {why}"));
+                    self.shared.owner.returned(batch, "the store is behind");
+                    return Some(Leave::Again);
                 }
                 Ok(Opened::Fenced(_) | Opened::StaleNonce) => {
                     self.shared.owner.returned(batch, "the lane has another holder");

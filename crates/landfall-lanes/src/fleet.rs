@@ -11,9 +11,10 @@ use landfall_core::rail::Rail;
 use landfall_core::store::{Store, StoreError};
 use landfall_core::{Clock, Epoch, Lane, LaneId, Nonce};
 use parking_lot::Mutex;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 
+use crate::beacon::Beacon;
 use crate::driver::Driver;
 use crate::high_water::HighWater;
 use crate::owner::{Batch, Owner};
@@ -41,9 +42,9 @@ pub(crate) struct Shared {
     pub high_water: Arc<HighWater>,
     pub settings: LaneSettings,
     pub instance: String,
-    pub stop: watch::Sender<bool>,
+    pub stop: Beacon<bool>,
     /// True once every lane is explained.
-    pub cleared: watch::Sender<bool>,
+    pub cleared: Beacon<bool>,
     /// Why all lanes must halt; the watchman carries it out.
     suspicion: Mutex<Option<String>>,
     suspected: Notify,
@@ -54,7 +55,7 @@ impl Shared {
     /// Stops all signing at once and has every lane halted in the store.
     pub fn suspect(&self, reason: &str) {
         let mut suspicion = self.suspicion.lock();
-        self.cleared.send_replace(false);
+        self.cleared.set(false);
         suspicion.get_or_insert_with(|| reason.to_owned());
         drop(suspicion);
         self.suspected.notify_one();
@@ -64,7 +65,7 @@ impl Shared {
     fn clear(&self) {
         let suspicion = self.suspicion.lock();
         if suspicion.is_none() {
-            self.cleared.send_replace(true);
+            self.cleared.set(true);
         }
     }
 
@@ -82,10 +83,10 @@ pub(crate) struct Face {
     pub id: LaneId,
     /// Whether this process has the key. Without it a lane can only look and rebroadcast.
     pub signing: bool,
-    pub halted: watch::Sender<Option<String>>,
-    pub pulse: watch::Sender<Nonce>,
+    pub halted: Beacon<Option<String>>,
+    pub pulse: Beacon<Nonce>,
     /// The newest epoch known to be lost.
-    pub lost: watch::Sender<Epoch>,
+    pub lost: Beacon<Epoch>,
     pub nudge: Arc<Notify>,
     inbox: mpsc::Sender<Batch>,
     view: Mutex<View>,
@@ -148,8 +149,8 @@ impl Fleet {
             high_water: parts.high_water,
             settings: parts.settings,
             instance: parts.instance,
-            stop: watch::Sender::new(false),
-            cleared: watch::Sender::new(false),
+            stop: Beacon::new(false),
+            cleared: Beacon::new(false),
             suspicion: Mutex::default(),
             suspected: Notify::new(),
             restarts: AtomicU64::new(0),
@@ -167,9 +168,9 @@ impl Fleet {
             let face = Arc::new(Face {
                 id,
                 signing,
-                halted: watch::Sender::new(halted.map(|halt| halt.reason)),
-                pulse: watch::Sender::new(Nonce(0)),
-                lost: watch::Sender::new(Epoch(0)),
+                halted: Beacon::new(halted.map(|halt| halt.reason)),
+                pulse: Beacon::new(Nonce(0)),
+                lost: Beacon::new(Epoch(0)),
                 nudge: Arc::new(Notify::new()),
                 inbox,
                 view: Mutex::default(),
@@ -220,6 +221,10 @@ impl Fleet {
         face.inbox.try_send(batch).map_err(|refused| refused.into_inner())
     }
 
+    pub fn holds_any(&self) -> bool {
+        self.faces.iter().any(|face| face.view.lock().held.is_some())
+    }
+
     pub fn has_free(&self) -> bool {
         self.faces.iter().any(|face| face.view.lock().free)
     }
@@ -232,7 +237,7 @@ impl Fleet {
                 held: view.held.is_some(),
                 open: view.open,
                 adrift: view.adrift,
-                halted: face.halted.borrow().clone(),
+                halted: face.halted.get(),
             }
         };
         self.faces.iter().map(view).collect()
@@ -241,6 +246,11 @@ impl Fleet {
     /// Tasks that died and were started again.
     pub fn restarts(&self) -> u64 {
         self.shared.restarts.load(Ordering::Relaxed)
+    }
+
+    /// Stops all signing at once and halts every lane until an operator adopts them.
+    pub fn suspect(&self, reason: &str) {
+        self.shared.suspect(reason);
     }
 
     /// Has every waiting attempt tried again now: what blocked them may be gone.
@@ -255,7 +265,7 @@ impl Fleet {
 
     /// Lets what is being stored be stored, gives the lanes back and leaves.
     pub async fn stop(&self, grace: Duration) {
-        self.shared.stop.send_replace(true);
+        self.shared.stop.set(true);
         let mut tasks = std::mem::take(&mut *self.tasks.lock().await);
         let all_gone = async { while tasks.join_next().await.is_some() {} };
         tokio::select! {
@@ -327,9 +337,9 @@ async fn check_ledger(shared: &Shared) -> Result<Checked, String> {
 /// The watchman: clears the lanes when all are explained, halts them when one is not, and lets
 /// them go on when an operator has adopted them.
 async fn watch_over(shared: Arc<Shared>, faces: Vec<Arc<Face>>) {
-    let mut stop = shared.stop.subscribe();
+    let mut stop = shared.stop.watch();
     loop {
-        let halted = faces.iter().any(|face| face.halted.borrow().is_some());
+        let halted = faces.iter().any(|face| face.halted.get().is_some());
         let suspicion = shared.suspicion.lock().clone();
         if let Some(reason) = suspicion {
             if halt_all(&shared, &faces, &reason).await.is_ok() {
@@ -337,23 +347,23 @@ async fn watch_over(shared: Arc<Shared>, faces: Vec<Arc<Face>>) {
             }
         } else if halted {
             // Whatever cleared them before, they are looked at again once adopted.
-            shared.cleared.send_replace(false);
+            shared.cleared.set(false);
             adopt_adopted(&shared, &faces).await;
-        } else if !*shared.cleared.borrow() {
+        } else if !shared.cleared.get() {
             match check_ledger(&shared).await {
                 Ok(Ok(())) => shared.clear(),
                 Ok(Err(reason)) => shared.suspect(&reason),
                 Err(why) => tracing::debug!(why, "the lanes are not cleared yet"),
             }
         }
-        let cleared = *shared.cleared.borrow();
+        let cleared = shared.cleared.get();
         let wait_ms = match cleared {
             true => shared.settings.halted_poll_ms,
             false => shared.settings.retry_ms,
         };
         tokio::select! {
             biased;
-            _ = stop.wait_for(|stop| *stop) => return,
+            _ = stop.until(|stop| *stop) => return,
             _ = shared.suspected.notified() => {}
             _ = shared.nap(wait_ms) => {}
         }
@@ -362,8 +372,8 @@ async fn watch_over(shared: Arc<Shared>, faces: Vec<Arc<Face>>) {
 
 async fn halt_all(shared: &Shared, faces: &[Arc<Face>], reason: &str) -> Result<(), StoreError> {
     // All of them at once in this process, before the store is asked for the first time.
-    for face in faces.iter().filter(|face| face.halted.borrow().is_none()) {
-        face.halted.send_replace(Some(reason.to_owned()));
+    for face in faces.iter().filter(|face| face.halted.get().is_none()) {
+        face.halted.set(Some(reason.to_owned()));
         tracing::error!(lane = %face.id, reason, "lane halted");
         shared.owner.halted(&face.id, reason);
     }
@@ -386,7 +396,7 @@ async fn adopt_adopted(shared: &Shared, faces: &[Arc<Face>]) {
     }
     match shared.high_water.accept(&identity.id, &stored) {
         Ok(()) => faces.iter().for_each(|face| {
-            face.halted.send_replace(None);
+            face.halted.set(None);
         }),
         Err(error) => tracing::error!(%error, "the high-water mark cannot be written"),
     }
@@ -394,11 +404,11 @@ async fn adopt_adopted(shared: &Shared, faces: &[Arc<Face>]) {
 
 /// Renews all leases in one call.
 async fn renew(shared: Arc<Shared>, faces: Vec<Arc<Face>>) {
-    let mut stop = shared.stop.subscribe();
+    let mut stop = shared.stop.watch();
     loop {
         tokio::select! {
             biased;
-            _ = stop.wait_for(|stop| *stop) => return,
+            _ = stop.until(|stop| *stop) => return,
             _ = shared.nap(shared.settings.renew_ms) => {}
         }
         let held: Vec<_> = faces
@@ -415,7 +425,7 @@ async fn renew(shared: Arc<Shared>, faces: Vec<Arc<Face>>) {
         for ((id, epoch), current) in held.iter().zip(current) {
             let face = faces.iter().find(|face| face.id == *id);
             if let (false, Some(face)) = (current, face) {
-                face.lost.send_if_modified(|lost| {
+                face.lost.change(|lost| {
                     let newer = *epoch > *lost;
                     *lost = (*lost).max(*epoch);
                     newer
@@ -427,11 +437,11 @@ async fn renew(shared: Arc<Shared>, faces: Vec<Arc<Face>>) {
 
 /// Reads all lanes' newest nonces at once while any attempt waits to be included.
 async fn pulse(shared: Arc<Shared>, faces: Vec<Arc<Face>>) {
-    let mut stop = shared.stop.subscribe();
+    let mut stop = shared.stop.watch();
     loop {
         tokio::select! {
             biased;
-            _ = stop.wait_for(|stop| *stop) => return,
+            _ = stop.until(|stop| *stop) => return,
             _ = shared.nap(shared.settings.pulse_ms) => {}
         }
         if !faces.iter().any(|face| face.view.lock().waiting > 0) {
@@ -440,7 +450,7 @@ async fn pulse(shared: Arc<Shared>, faces: Vec<Arc<Face>>) {
         let Ok(nonces) = shared.rail.pulse().await else { continue };
         for (id, nonce) in nonces {
             if let Some(face) = faces.iter().find(|face| face.id == id) {
-                face.pulse.send_if_modified(|seen| {
+                face.pulse.change(|seen| {
                     let newer = nonce > *seen;
                     *seen = (*seen).max(nonce);
                     newer

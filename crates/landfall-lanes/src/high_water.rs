@@ -6,8 +6,8 @@
 //!
 //! The file is a log of lines, `store ID ;` or `lane EPOCH NONCE NAME ;`, rewritten when opened and
 //! when it has grown. Each begins on a new line and ends with its semicolon, so that one torn by a
-//! full disk spoils neither itself nor the next. It is not synced: it guards against stores that go back, not against power loss, after which the
-//! ledger's own nonces tell.
+//! full disk spoils neither itself nor the next. It is not synced: it guards against stores that
+//! go back, not against power loss, after which the ledger's own nonces tell.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -95,6 +95,12 @@ impl HighWater {
     /// The lanes that have marks.
     pub fn lanes(&self) -> Vec<LaneId> {
         self.marks.lock().lanes.keys().cloned().collect()
+    }
+
+    /// The newest nonce of each lane.
+    pub fn marks(&self) -> Vec<(LaneId, Nonce)> {
+        let marks = self.marks.lock();
+        marks.lanes.iter().map(|(lane, (_, nonce))| (lane.clone(), *nonce)).collect()
     }
 
     /// Remembers that an attempt was stored.

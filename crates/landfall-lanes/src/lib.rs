@@ -9,6 +9,7 @@
 //! carries it is decided. **Invariant:** a nonce is never given back.
 //! Not here: which transfers to pay, what a fate means for them (`landfall-engine`), any ledger.
 
+pub mod beacon;
 pub mod clock;
 mod driver;
 mod fleet;

@@ -158,7 +158,8 @@ impl Resolve {
             Look::Sunk(certificate) => Seen::Fate(Fate::Sunk(certificate)),
             Look::Foreign(reason) if self.base >= Some(self.carried.attempt.nonce) => {
                 // The lane was adopted since. This attempt stays adrift until an operator decides.
-                tracing::warn!(tx = %self.carried.attempt.hash, reason, "only an operator can decide");
+                let tx = &self.carried.attempt.hash;
+                tracing::warn!(tx, reason, "only an operator can decide");
                 Seen::Unknown
             }
             Look::Foreign(reason) => Seen::Foreign(reason),

@@ -16,6 +16,12 @@ impl Tables {
         if let Some(fence) = self.fence_on(&open.lane, open.epoch) {
             return Opened::Fenced(fence);
         }
+        let is_behind = |(lane, mark): &&(LaneId, Nonce)| {
+            self.lanes.get(lane).and_then(|lane| lane.next_nonce).is_none_or(|next| next <= *mark)
+        };
+        if let Some((lane, mark)) = open.marks.iter().find(is_behind) {
+            return Opened::Behind(format!("nonce {mark} of lane {lane} is no longer stored"));
+        }
         if self.lanes[&open.lane].next_nonce != Some(open.nonce) {
             return Opened::StaleNonce;
         }

@@ -111,6 +111,7 @@ async fn carry(
             purpose: Purpose::Pay,
             signed: signed(number),
             moves: members.iter().map(|member| boarding(member, now_ms)).collect(),
+            marks: Vec::new(),
             now_ms,
         };
         let start = Instant::now();

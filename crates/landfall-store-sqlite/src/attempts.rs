@@ -3,6 +3,8 @@
 //! **Invariant:** a lane's nonce is used by one stored attempt and never given back.
 //! **Invariant:** once an attempt is decided, no transfer is carried by it.
 
+use std::collections::HashMap;
+
 use landfall_core::attempt::{Attempt, Fate, Purpose, Sighting, Signed};
 use landfall_core::store::{OpenAttempt, Opened, Result, Settled, Settlement, StoreError};
 use landfall_core::{AttemptId, Epoch, LaneId, Nonce, RailName, TransferId};
@@ -23,14 +25,15 @@ pub(crate) struct Opening {
     pub purpose: Purpose,
     pub signed: Signed,
     pub moves: Vec<Prepared>,
+    pub marks: Vec<(LaneId, Nonce)>,
     pub now_ms: u64,
 }
 
 impl Opening {
     pub(crate) fn new(open: OpenAttempt) -> Done<Opening> {
-        let OpenAttempt { rail, lane, epoch, nonce, purpose, signed, moves, now_ms } = open;
+        let OpenAttempt { rail, lane, epoch, nonce, purpose, signed, moves, marks, now_ms } = open;
         let moves = Prepared::all(moves)?;
-        Ok(Opening { rail, lane, epoch, nonce, purpose, signed, moves, now_ms })
+        Ok(Opening { rail, lane, epoch, nonce, purpose, signed, moves, marks, now_ms })
     }
 
     fn members(&self) -> Vec<TransferId> {
@@ -86,6 +89,10 @@ impl Tx<'_> {
         if let Some(reason) = lane.halt_reason {
             return Ok(Opened::Fenced(format!("lane {} is halted: {reason}", open.lane)));
         }
+        if let Some((lane, mark)) = self.behind(&open.marks)? {
+            let why = format!("nonce {mark} of lane {lane} is no longer stored");
+            return Ok(Opened::Behind(why));
+        }
         if lane.next_nonce != Some(int(open.nonce.0)?) {
             return Ok(Opened::StaleNonce);
         }
@@ -98,6 +105,24 @@ impl Tx<'_> {
             Ok(id) => Opened::Stored(Box::new(open.attempt(id)?)),
             Err(stale) => Opened::StaleMembers(stale),
         })
+    }
+
+    /// The first mark that the stored lanes are behind. All lanes are read at once: they are few.
+    fn behind<'a>(&self, marks: &'a [(LaneId, Nonce)]) -> Done<Option<&'a (LaneId, Nonce)>> {
+        let sql = "SELECT id, next_nonce FROM lanes WHERE next_nonce IS NOT NULL";
+        let mut statement = self.db.prepare_cached(sql)?;
+        let mut rows = statement.query(())?;
+        let mut next: HashMap<String, i64> = HashMap::new();
+        while let Some(row) = rows.next()? {
+            next.insert(row.get(0)?, row.get(1)?);
+        }
+        for mark in marks {
+            let nonce = int(mark.1.0)?;
+            if next.get(mark.0.as_str()).is_none_or(|next| *next <= nonce) {
+                return Ok(Some(mark));
+            }
+        }
+        Ok(None)
     }
 
     fn insert_attempt(&mut self, open: &Opening, lane: i64) -> Done<i64> {

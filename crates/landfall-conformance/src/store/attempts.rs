@@ -16,6 +16,7 @@ checks!(World:
     a_lane_nobody_leased_opens_nothing,
     a_lane_that_was_not_started_opens_nothing,
     a_nonce_that_is_not_the_next_opens_nothing,
+    a_store_behind_the_openers_marks_opens_nothing,
     one_stale_member_opens_nothing,
     a_carried_member_cannot_be_carried_again,
     a_member_named_twice_opens_nothing,
@@ -138,6 +139,30 @@ async fn a_nonce_that_is_not_the_next_opens_nothing(world: World) {
         check_refused(&world, world.opening(&held, offset, &members), stale).await;
     }
     world.open(&held, 1, &members).await;
+}
+
+/// The marks may be of other lanes: what one of them forgot, this one would pay again.
+async fn a_store_behind_the_openers_marks_opens_nothing(world: World) {
+    let (held, other) = (world.started("lane").await, world.started("other").await);
+    let members = world.accept_ready(&["a"]).await;
+    let is_behind = |opened: &Opened| matches!(opened, Opened::Behind(_));
+    for (lane, mark) in [
+        (other.lane.clone(), Nonce(LEDGER_NONCE.0 + 1)),
+        (held.lane.clone(), Nonce(LEDGER_NONCE.0 + 1)),
+        (LaneId::new("never seen"), Nonce(1)),
+    ] {
+        let opening = OpenAttempt {
+            marks: vec![(held.lane.clone(), LEDGER_NONCE), (lane, mark)],
+            ..world.opening(&held, 0, &members)
+        };
+        check_refused(&world, opening, is_behind).await;
+    }
+    let opening = OpenAttempt {
+        marks: vec![(held.lane.clone(), LEDGER_NONCE), (other.lane, LEDGER_NONCE)],
+        ..world.opening(&held, 0, &members)
+    };
+    let opened = world.store.open_attempt(opening).await;
+    assert!(matches!(opened, Ok(Opened::Stored(_))), "{opened:?}");
 }
 
 async fn one_stale_member_opens_nothing(world: World) {

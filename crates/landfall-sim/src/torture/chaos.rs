@@ -81,6 +81,9 @@ impl Chaos {
         let ailing = &mut self.ailing[index];
         if instance.seat.is_doomed() || dice.strikes(plan.crash / 4.0) {
             instance.crash().await;
+            // The dead are not frozen.
+            instance.seat.freeze(false);
+            ailing.frozen_until = None;
             ailing.down_until = Some(tick + dice.between(1, DOWN_TICKS));
         }
         let may_run = ailing.down_until.is_none_or(|until| tick >= until);
@@ -93,7 +96,10 @@ impl Chaos {
             instance.seat.log("thaws");
             instance.seat.freeze(false);
             ailing.frozen_until = None;
-        } else if ailing.frozen_until.is_none() && dice.strikes(plan.freeze / 4.0) {
+        } else if instance.engine().is_some()
+            && ailing.frozen_until.is_none()
+            && dice.strikes(plan.freeze / 4.0)
+        {
             instance.seat.log("freezes");
             instance.seat.freeze(true);
             ailing.frozen_until = Some(tick + dice.between(4, FROZEN_TICKS));

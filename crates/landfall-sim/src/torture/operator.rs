@@ -22,12 +22,15 @@ pub async fn attend(
     keys: &[SecretKey],
 ) -> bool {
     let Ok(lanes) = store.lanes().await else { return false };
-    let halted: Vec<_> = lanes.into_iter().filter(|lane| lane.halted.is_some()).collect();
-    if halted.is_empty() {
-        return false;
-    }
+    let mut acted = false;
     for attempt in store.open_attempts_of(RailName::Near).await.unwrap_or_default() {
-        if is_passed(network, keys, &attempt) && !is_on_ledger(network, &attempt) {
+        // Halted, or adopted before with this attempt still open: its nonce is somebody else's.
+        let by_hand = lanes.iter().any(|lane| {
+            let adopted = lane.base_nonce >= Some(attempt.nonce);
+            lane.id == attempt.lane && (lane.halted.is_some() || adopted)
+        });
+        if by_hand && is_passed(network, keys, &attempt) && !is_on_ledger(network, &attempt) {
+            acted = true;
             let certificate = Certificate {
                 kind: CertificateKind::Operator,
                 summary: "the nonce was used by somebody else, and no node has it".to_owned(),
@@ -37,11 +40,12 @@ pub async fn attend(
             let _ = engine.decide(attempt.id, Fate::Sunk(certificate)).await;
         }
     }
-    for lane in halted {
+    for lane in lanes.into_iter().filter(|lane| lane.halted.is_some()) {
+        acted = true;
         let used = nonce_of(network, keys, lane.id.as_str()).unwrap_or(0);
         let _ = store.adopt(&lane.id, Nonce(used)).await;
     }
-    true
+    acted
 }
 
 fn nonce_of(network: &Network, keys: &[SecretKey], lane: &str) -> Option<u64> {
@@ -59,5 +63,8 @@ fn is_passed(network: &Network, keys: &[SecretKey], attempt: &Attempt) -> bool {
 
 fn is_on_ledger(network: &Network, attempt: &Attempt) -> bool {
     let hash: Option<CryptoHash> = attempt.hash.parse().ok();
-    hash.is_none_or(|hash| network.ledger.lock().view(0).run(&hash).is_some())
+    let ledger = network.ledger.lock();
+    let view = ledger.view(0);
+    // Included but invalid is not on the ledger: it did nothing and used no nonce.
+    hash.is_none_or(|hash| view.run(&hash).is_some_and(|(_, run)| !run.receipts.is_empty()))
 }

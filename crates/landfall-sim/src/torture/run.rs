@@ -39,6 +39,7 @@ const CHECK_TICKS: u64 = 4;
 /// requests fit many times.
 const CALM_MAX_MS: u64 = 3_600_000;
 const OPERATOR_TICKS: u64 = 120;
+const OPERATOR_PATIENCE: Duration = Duration::from_secs(10);
 const RELAY_NEAR: u128 = 1_000_000 * 10u128.pow(24);
 const RELAY_TOKENS: u128 = 10u128.pow(30);
 
@@ -248,7 +249,14 @@ impl World {
         let running = self.instances.iter().find_map(Instance::engine);
         if let Some(engine) = running {
             let store: &dyn Store = self.store.as_ref();
-            if operator::attend(store, &self.network, &engine, &self.keys).await {
+            // The instance asked may be frozen or dying: the operator tries again later.
+            let patience = self.base.sleep(OPERATOR_PATIENCE);
+            let acted = tokio::select! {
+                biased;
+                acted = operator::attend(store, &self.network, &engine, &self.keys) => acted,
+                _ = patience => false,
+            };
+            if acted {
                 self.trace.line(format!("{} operator adopts the lanes", self.base.now_ms()));
             }
         }
@@ -290,15 +298,31 @@ impl World {
             .filter(|transfer| !transfer.state.is_final())
             .map(|transfer| format!("{} is {}", transfer.key, transfer.state))
             .collect();
-        let open = evidence.attempts.iter().filter(|attempt| attempt.fate.is_none()).count();
-        let acknowledged = evidence.promises.acknowledged.len();
-        let halted = self.store.lanes().await.unwrap_or_default();
-        let halted: Vec<_> = halted.into_iter().filter_map(|lane| lane.halted).collect();
+        let open: Vec<String> = evidence
+            .attempts
+            .iter()
+            .filter(|attempt| attempt.fate.is_none())
+            .map(|attempt| {
+                format!("{:?} {} nonce {}", attempt.purpose, attempt.hash, attempt.nonce)
+            })
+            .collect();
+        let lanes: Vec<String> = self
+            .store
+            .lanes()
+            .await
+            .unwrap_or_default()
+            .iter()
+            .map(|lane| {
+                format!("base {:?} next {:?} {:?}", lane.base_nonce, lane.next_nonce, lane.halted)
+            })
+            .collect();
         format!(
-            "{acknowledged} of {} acknowledged, {open} attempts open, unfinished: [{}], halted: {:?}",
+            "{} of {} acknowledged; open attempts: [{}]; lanes: [{}]; unfinished: [{}]",
+            evidence.promises.acknowledged.len(),
             self.plan.transfers,
+            open.join(", "),
+            lanes.join(", "),
             live.join(", "),
-            halted.first()
         )
     }
 

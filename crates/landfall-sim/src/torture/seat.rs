@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use landfall_core::Clock;
+use landfall_lanes::beacon::Beacon;
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use sha2::{Digest, Sha256};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 use super::plan::Plan;
 
@@ -90,7 +91,7 @@ pub struct Seat {
     pub trace: Arc<Trace>,
     pub base: Arc<dyn Clock>,
     offset_ms: AtomicI64,
-    frozen: watch::Sender<bool>,
+    frozen: Beacon<bool>,
     /// Told when the instance must die here.
     pub dying: Notify,
     doomed: AtomicBool,
@@ -113,7 +114,7 @@ impl Seat {
             trace,
             base,
             offset_ms: AtomicI64::new(0),
-            frozen: watch::Sender::new(false),
+            frozen: Beacon::new(false),
             dying: Notify::new(),
             doomed: AtomicBool::new(false),
             crash_point: Mutex::new(None),
@@ -134,7 +135,7 @@ impl Seat {
     }
 
     pub fn freeze(&self, frozen: bool) {
-        self.frozen.send_replace(frozen);
+        self.frozen.set(frozen);
     }
 
     /// Calls made so far, for enumeration.
@@ -154,9 +155,7 @@ impl Seat {
 
     /// Waits while the instance is frozen; never returns if it dies here.
     async fn pass(&self) {
-        let mut frozen = self.frozen.subscribe();
-        // The sender lives as long as the seat.
-        let _ = frozen.wait_for(|frozen| !frozen).await;
+        self.frozen.watch().until(|frozen| !frozen).await;
         if self.doomed.load(Ordering::Relaxed) {
             std::future::pending::<()>().await;
         }

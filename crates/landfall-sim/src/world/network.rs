@@ -6,10 +6,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use landfall_core::Clock;
+use landfall_lanes::beacon::Beacon;
 use landfall_rpc::{HttpAnswer, Transport, TransportError, Url};
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::watch;
 
 use crate::near::ledger::Ledger;
 use crate::near::rpc::{self, Answer, Body, Node, Reply, Waiting};
@@ -37,14 +37,14 @@ pub struct Switch {
 pub struct Network {
     pub ledger: Mutex<Ledger>,
     switches: Mutex<Vec<Switch>>,
-    blocks: watch::Sender<u64>,
+    blocks: Beacon<u64>,
     clock: Arc<dyn Clock>,
 }
 
 impl Network {
     pub fn new(ledger: Ledger, nodes: usize, clock: Arc<dyn Clock>) -> Network {
         Network {
-            blocks: watch::Sender::new(ledger.height()),
+            blocks: Beacon::new(ledger.height()),
             ledger: Mutex::new(ledger),
             switches: Mutex::new(vec![Switch::default(); nodes]),
             clock,
@@ -60,7 +60,7 @@ impl Network {
                 let after = ledger.chain().head().timestamp_ns + 1;
                 ledger.produce(after.max(self.clock.now_ms() * 1_000_000)).block.height
             };
-            self.blocks.send_replace(height);
+            self.blocks.set(height);
         }
     }
 
@@ -70,7 +70,7 @@ impl Network {
             ledger.reorg(depth, drop);
             ledger.height()
         };
-        self.blocks.send_replace(height);
+        self.blocks.set(height);
     }
 
     /// Changes one node's switch.
@@ -85,7 +85,7 @@ impl Network {
 
     /// Waits, block by block, for what a request waits for.
     async fn wait(&self, waiting: Waiting, lag_blocks: u64) -> Answer {
-        let mut blocks = self.blocks.subscribe();
+        let mut blocks = self.blocks.watch();
         let timeout = self.clock.sleep(Duration::from_millis(rpc::TIMEOUT_MS));
         tokio::pin!(timeout);
         loop {

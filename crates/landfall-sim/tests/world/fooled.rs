@@ -52,12 +52,12 @@ fn invalid_tx(reason: Value) -> Lie {
 fn knows_nothing() -> Lie {
     Arc::new(|request| {
         (request["method"] == "tx").then_some(())?;
-        let hash = request["params"]["tx_hash"].clone();
+        let info = json!({"requested_transaction_hash": request["params"]["tx_hash"]});
         answer(
             200,
             json!({"jsonrpc": "2.0", "id": request["id"], "error": {
                 "name": "HANDLER_ERROR", "code": -32000, "message": "Server error",
-                "cause": {"name": "UNKNOWN_TRANSACTION", "info": {"requested_transaction_hash": hash}},
+                "cause": {"name": "UNKNOWN_TRANSACTION", "info": info},
                 "data": "Transaction doesn't exist",
             }}),
         )

@@ -1,4 +1,4 @@
-//! Poison, shortage and emptiness: nobody is paid twice, nobody fails for the relay's lack of funds.
+//! Poison, shortage and emptiness: nobody is paid twice, nobody fails for lack of funds.
 
 use landfall_sim::near::ledger::Decree;
 use landfall_sim::near::server::RELAY;

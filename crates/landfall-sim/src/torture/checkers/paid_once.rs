@@ -25,6 +25,10 @@ pub fn check(evidence: &Evidence) -> Result<(), Broken> {
             return Err(Broken::new(RULE, Some(key), what));
         }
     }
+    if evidence.promises.store_went_back {
+        // A key whose record is gone may be taken anew, with other parameters.
+        return Ok(());
+    }
     for (key, promise) in &evidence.promises.acknowledged {
         for paid in evidence.paid_for(key) {
             if paid.receiver_id.as_str() != promise.receiver || paid.amount != promise.amount {
