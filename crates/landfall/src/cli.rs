@@ -1,13 +1,13 @@
 //! The command line. A bare `landfall` is `landfall dev`.
 //!
-//! Not here: what the commands do (`dev`, `serve`, `sim`, `check`, `transfers`, `audit`).
+//! Not here: what the commands do (each has a file or folder of its own name).
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::failure::EXIT_CODES;
+use crate::failure::{EXIT_CODES, TORTURE_EXIT_CODES};
 
 /// Where `landfall dev` keeps everything unless told otherwise. Beside production's default, not
 /// in it.
@@ -43,10 +43,23 @@ pub enum Command {
         #[command(subcommand)]
         ask: Transfers,
     },
-    /// Signing keys: who holds them, what is in flight.
-    Lanes(ReadArguments),
+    /// Signing keys: who holds them, what is in flight; and making halted ones work again.
+    Lanes {
+        #[command(subcommand)]
+        act: Option<Lanes>,
+        #[command(flatten)]
+        read: ReadArguments,
+    },
+    /// Attempts of unknown fate, and an operator's word on them.
+    Adrift {
+        #[command(subcommand)]
+        act: Adrift,
+    },
     /// Compares the store with the ledger; exits with 1 on any difference.
     Audit(CheckArguments),
+    /// Tries to make this relay pay twice, in simulated worlds with everything going wrong.
+    #[command(after_help = TORTURE_EXIT_CODES)]
+    Torture(TortureArguments),
     /// All settings with their defaults and reasons.
     Settings {
         /// As docs/configuration.md.
@@ -164,6 +177,104 @@ pub struct WatchArguments {
     pub key: Option<String>,
     #[arg(long, default_value = "")]
     pub tenant: String,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Lanes {
+    /// Lets halted lanes sign again, above the ledger's nonce. The relay must be stopped.
+    Adopt {
+        #[command(flatten)]
+        adopt: AdoptArguments,
+        #[command(flatten)]
+        read: ReadArguments,
+    },
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct AdoptArguments {
+    /// The lanes, as `landfall lanes` names them.
+    #[arg(required_unless_present = "all")]
+    pub lanes: Vec<String>,
+    /// Every lane that is halted or behind.
+    #[arg(long, conflicts_with = "lanes")]
+    pub all: bool,
+    /// Does not ask: what is unexplained was looked into.
+    #[arg(long)]
+    pub yes: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Adrift {
+    /// Attempts that are open for longer than a minute, with what is known of them.
+    List {
+        /// Also those that are younger.
+        #[arg(long)]
+        all: bool,
+        #[command(flatten)]
+        read: ReadArguments,
+    },
+    /// Decides an attempt that no evidence of the ledger can decide. The relay must be stopped.
+    Decide {
+        #[command(flatten)]
+        decide: DecideArguments,
+        #[command(flatten)]
+        read: ReadArguments,
+    },
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct DecideArguments {
+    /// The attempt, as `landfall adrift list` numbers it.
+    pub id: u64,
+    /// landed: all its members were paid. sunk: it can never land; its members are paid anew.
+    #[arg(value_enum)]
+    pub fate: Decided,
+    /// How you know. Kept for ever in the trail of every member.
+    #[arg(long, value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub evidence: String,
+    /// Decides without asking the ledger, where it cannot be asked any more.
+    #[arg(long)]
+    pub unchecked: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Decided {
+    Landed,
+    Sunk,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct TortureArguments {
+    /// How many seeds; 1000, or just one if --seed is given, or as many as fit if --minutes is.
+    #[arg(long)]
+    pub seeds: Option<u64>,
+    /// The first seed.
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Begins no new seed after so many minutes.
+    #[arg(long)]
+    pub minutes: Option<u64>,
+    /// Writes the whole history of every seed to torture-SEED.trace.
+    #[arg(long)]
+    pub trace: bool,
+    /// Switches faults off, by name: crash,freeze,…
+    #[arg(long, value_delimiter = ',')]
+    pub without: Vec<String>,
+    /// Transfers of each world, whatever its seed says.
+    #[arg(long)]
+    pub transfers: Option<usize>,
+    /// Relays that share each world's store, whatever its seed says.
+    #[arg(long)]
+    pub instances: Option<usize>,
+    /// Signing keys of each world, whatever its seed says.
+    #[arg(long)]
+    pub keys: Option<usize>,
+    /// Seconds of faults in each world, whatever its seed says.
+    #[arg(long)]
+    pub storm_s: Option<u64>,
+    /// For programs.
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -15,6 +15,14 @@ Exit codes:
   2  a mistake in the command or the configuration
   3  it could not be done: the store or the ledger cannot be reached";
 
+/// For `landfall torture --help`.
+pub const TORTURE_EXIT_CODES: &str = "\
+Exit codes:
+  0  held
+  1  safety: something was paid twice, or a final state is not true
+  2  liveness: something never came to rest (or a mistake in the command)
+  3  crash: the relay panicked";
+
 /// Why a command stopped.
 #[derive(Debug)]
 pub enum Failure {

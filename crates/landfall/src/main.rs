@@ -4,6 +4,8 @@
 //! ([`cli`]), the wiring ([`wire`]), and commands for operators, which read the store themselves so
 //! that they work while the relay does not.
 
+mod adopt;
+mod adrift;
 mod audit;
 mod check;
 mod cli;
@@ -14,6 +16,7 @@ mod folder;
 mod serve;
 mod show;
 mod sim;
+mod torture;
 mod transfers;
 mod wire;
 
@@ -23,13 +26,17 @@ use std::sync::Arc;
 use clap::Parser as _;
 use landfall_core::store::Store;
 
-use cli::{Arguments, Command, Ledger, ReadArguments, Transfers};
+use cli::{Adrift, Arguments, Command, Lanes, Ledger, ReadArguments, Transfers};
 use config::{Need, Sources};
 use failure::Result;
 use show::Show;
 
 fn main() -> ExitCode {
     let command = Arguments::parse().command.unwrap_or(Command::Dev(Default::default()));
+    if let Command::Torture(arguments) = &command {
+        // Its worlds have runtimes of their own, on paused time.
+        return torture::run(arguments);
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -60,10 +67,22 @@ async fn run(command: Command) -> Result<()> {
         Command::Check(arguments) => check::run(&arguments).await,
         Command::Audit(arguments) => audit::run(&arguments).await,
         Command::Transfers { ask } => transfers(ask).await,
-        Command::Lanes(read) => {
+        Command::Lanes { act: None, read } => {
             let (store, show) = reading(&read).await?;
             transfers::lanes(&store, &show, wire::clock().now_ms()).await
         }
+        Command::Lanes { act: Some(Lanes::Adopt { adopt, read }), .. } => {
+            adopt::run(&adopt, &read).await
+        }
+        Command::Adrift { act: Adrift::List { all, read } } => {
+            let (store, show) = reading(&read).await?;
+            adrift::list(&store, &show, wire::clock().now_ms(), all).await
+        }
+        Command::Adrift { act: Adrift::Decide { decide, read } } => {
+            adrift::decide(&decide, &read).await
+        }
+        // Answered before there was a runtime.
+        Command::Torture(_) => Ok(()),
         Command::Settings { markdown, json } => settings(markdown, json),
     }
 }

@@ -81,6 +81,15 @@ pub fn open_existing_store(config: &Config) -> Result<Arc<dyn Store>> {
     }
 }
 
+/// Opens a store that must be there, to change it by an operator's word.
+pub fn open_existing_store_to_write(
+    config: &Config,
+    clock: Arc<dyn Clock>,
+) -> Result<Arc<dyn Store>> {
+    drop(open_existing_store(config)?);
+    open_store(config, clock)
+}
+
 fn unopened(error: OpenError) -> Failure {
     Failure::Unable(error.to_string())
 }

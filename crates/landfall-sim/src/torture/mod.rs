@@ -23,4 +23,4 @@ mod wire;
 
 pub use checkers::Broken;
 pub use plan::Plan;
-pub use run::{Failure, Options, Report, run};
+pub use run::{Failure, Options, Report, run, run_plan};

@@ -1,0 +1,350 @@
+//! `landfall lanes adopt`: an operator's word that what made lanes halt was looked into.
+//!
+//! Shows what nobody can explain, asks, and lets the lanes go on above it. **Rule:** attempts that
+//! the store has forgotten and that may still land are fenced off first: nothing is signed before
+//! the ledger has used a nonce above theirs.
+
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use landfall_core::rail::{Broadcast, LedgerNonce, Rail, RailError};
+use landfall_core::{
+    Attempt, AttemptId, Clock as _, Epoch, Lane, LaneId, Nonce, Purpose, RailName,
+};
+use landfall_lanes::{HighWater, SystemClock};
+use serde_json::{Value, json};
+
+use crate::adrift::Desk;
+use crate::cli::{AdoptArguments, ReadArguments};
+use crate::failure::{Failure, Result};
+use crate::show::{Show, Style};
+
+/// How long a fence may take to become final before somebody has to look.
+const FENCE_PATIENCE: Duration = Duration::from_secs(120);
+/// Between two looks at it.
+const FENCE_POLL: Duration = Duration::from_millis(500);
+/// Looks between two broadcasts of the same fence.
+const FENCE_LOOKS: u32 = 10;
+
+/// A lane that stands still, and what is known of it.
+#[derive(Debug)]
+struct Case {
+    lane: LaneId,
+    /// None if the store has forgotten the lane itself.
+    stored: Option<Lane>,
+    why: String,
+    /// None if the key is no longer on the account: nothing can land with it.
+    ledger: Option<LedgerNonce>,
+    /// The newest nonce that this instance saw stored.
+    mark: Option<Nonce>,
+    /// Open attempts whose nonce the ledger has used.
+    passed: Vec<Attempt>,
+}
+
+impl Case {
+    fn newest_stored(&self) -> u64 {
+        let next = self.stored.as_ref().and_then(|lane| lane.next_nonce).unwrap_or_default();
+        next.0.saturating_sub(1)
+    }
+
+    fn used(&self) -> u64 {
+        self.ledger.map_or(0, |ledger| ledger.nonce.0)
+    }
+
+    /// Nonces on the ledger above the newest stored attempt.
+    fn unexplained(&self) -> Option<(u64, u64)> {
+        (self.used() > self.newest_stored()).then(|| (self.newest_stored() + 1, self.used()))
+    }
+
+    /// Nonces that were stored once, are forgotten, and may still land.
+    fn forgotten(&self) -> Option<(u64, u64)> {
+        let mark = self.mark?.0;
+        let first = self.newest_stored().max(self.used()) + 1;
+        (self.ledger.is_some() && mark >= first).then_some((first, mark))
+    }
+
+    fn fence(&self) -> Option<Nonce> {
+        self.forgotten().map(|(_, last)| Nonce(last + 1))
+    }
+
+    /// Where the lane goes on if no fence is needed.
+    fn adopted(&self) -> Nonce {
+        match self.ledger {
+            Some(ledger) => ledger.nonce,
+            None => Nonce(self.mark.unwrap_or_default().0.max(self.newest_stored())),
+        }
+    }
+}
+
+pub async fn run(asked: &AdoptArguments, read: &ReadArguments) -> Result<()> {
+    let show = Show::on_stdout(read.json);
+    let desk = Desk::open(read).await?;
+    let marks = HighWater::open(&desk.folder.high_water())?;
+    let cases = gather(&desk, &marks, asked).await?;
+    if cases.is_empty() {
+        match show.json {
+            true => show.value(&json!([])),
+            false => show.line(&show.paint(Style::Good, "no lane is halted; nothing to adopt")),
+        }
+        return Ok(());
+    }
+    if !show.json {
+        cases.iter().for_each(|case| tell(&show, case));
+    }
+    confirm(asked.yes)?;
+    let mut adopted = Vec::new();
+    for case in &cases {
+        let nonce = adopt(&desk, case).await?;
+        adopted.push(json!({"lane": case.lane, "ledger_nonce": nonce, "facts": facts(case)}));
+        if !show.json {
+            let done = show.paint(Style::Good, "adopted");
+            show.line(&format!("{done} {}: goes on above nonce {nonce}", case.lane));
+        }
+    }
+    let identity = desk.store.identity().await?;
+    marks.accept(&identity.id, &desk.store.lanes().await?)?;
+    match show.json {
+        true => show.value(&Value::Array(adopted)),
+        false => show.line("start the relay again; `landfall audit` compares store and ledger"),
+    }
+    Ok(())
+}
+
+/// The lanes that stand still, of those that were asked for.
+async fn gather(desk: &Desk, marks: &HighWater, asked: &AdoptArguments) -> Result<Vec<Case>> {
+    let stored = desk.store.lanes().await?;
+    let identity = desk.store.identity().await?;
+    let replaced = marks.check_store(&identity.id).err();
+    let mut troubled: Vec<(LaneId, String)> = Vec::new();
+    let mut behind = Vec::new();
+    for id in marks.lanes() {
+        let lane = stored.iter().find(|lane| lane.id == id);
+        let why = marks.check_lane(&id, lane).err().or_else(|| replaced.clone());
+        if let Some(why) = why {
+            behind.push(id.clone());
+            troubled.push((id, why));
+        }
+    }
+    for lane in &stored {
+        let known = troubled.iter().any(|(id, _)| *id == lane.id);
+        if let (Some(halt), false) = (&lane.halted, known) {
+            troubled.push((lane.id.clone(), halt.reason.clone()));
+        }
+    }
+    let named = |id: &LaneId| asked.all || asked.lanes.iter().any(|name| name == id.as_str());
+    let is_troubled = |name: &&String| troubled.iter().any(|(id, _)| id.as_str() == *name);
+    if let Some(name) = asked.lanes.iter().find(|name| !is_troubled(name)) {
+        return Err(Failure::No(format!("{name} is no halted lane; see `landfall lanes`")));
+    }
+    if !behind.iter().all(named) {
+        return Err(Failure::No(
+            "the store is behind what this instance has seen of it, on several lanes: they are \
+             adopted together, by --all, or not at all"
+                .into(),
+        ));
+    }
+    let nonces = desk.rail.nonces().await.map_err(unreachable_ledger)?;
+    let mut cases = Vec::new();
+    for (lane, why) in troubled.into_iter().filter(|(id, _)| named(id)) {
+        let ledger = match nonces.iter().find(|(id, _)| *id == lane) {
+            Some((_, ledger)) => Some(*ledger),
+            None => match desk.rail.nonce(&lane).await {
+                Ok(ledger) => Some(ledger),
+                Err(RailError::Misconfigured(_)) => None,
+                Err(error) => return Err(unreachable_ledger(error)),
+            },
+        };
+        let used = ledger.map_or(Nonce(0), |ledger| ledger.nonce);
+        let open = desk.store.open_attempts(&lane).await?;
+        cases.push(Case {
+            stored: stored.iter().find(|stored| stored.id == lane).cloned(),
+            mark: marks.marks().into_iter().find(|(id, _)| *id == lane).map(|(_, mark)| mark),
+            passed: open.into_iter().filter(|attempt| attempt.nonce <= used).collect(),
+            lane,
+            why,
+            ledger,
+        });
+    }
+    Ok(cases)
+}
+
+fn unreachable_ledger(error: RailError) -> Failure {
+    Failure::Unable(format!("{error}; nothing was changed; see `landfall check`"))
+}
+
+fn tell(show: &Show, case: &Case) {
+    show.line(&show.paint(Style::Bold, case.lane.as_str()));
+    let line = |name: &str, text: String| {
+        show.line(&format!("  {}  {text}", show.paint(Style::Dim, &format!("{name:<11}"))));
+    };
+    line("halted", case.why.clone());
+    line(
+        "ledger",
+        match case.ledger {
+            Some(at) => format!("nonce {} at final block {}", at.nonce, at.final_height),
+            None => "the key is no longer on the account".into(),
+        },
+    );
+    line("store", format!("newest attempt has nonce {}", case.newest_stored()));
+    if let Some((first, last)) = case.unexplained() {
+        let text = format!("nonces {first} to {last} are used on the ledger by no stored attempt");
+        line("unexplained", show.paint(Style::Warn, &text));
+        line("", "`landfall audit` names the transactions; whom did they pay?".into());
+    }
+    if let (Some((first, last)), Some(fence)) = (case.forgotten(), case.fence()) {
+        let text = format!("attempts with nonces {first} to {last} were stored and may still land");
+        line("forgotten", show.paint(Style::Bad, &text));
+        line("", format!("a fence with nonce {fence} is landed first, so that they never do"));
+    }
+    for attempt in &case.passed {
+        let (id, nonce, members) = (attempt.id, attempt.nonce, attempt.members.len());
+        line("open", format!("attempt {id}, nonce {nonce}, {members} members, {}", attempt.hash));
+        line(
+            "",
+            "if the ledger has it the relay settles it; else decide it: `landfall adrift decide`"
+                .into(),
+        );
+    }
+}
+
+fn facts(case: &Case) -> Value {
+    json!({
+        "halted": case.why,
+        "key_nonce": case.ledger.map(|ledger| ledger.nonce),
+        "final_height": case.ledger.map(|ledger| ledger.final_height),
+        "newest_stored": case.newest_stored(),
+        "unexplained": case.unexplained(),
+        "forgotten": case.forgotten(),
+        "open_passed": case.passed.iter().map(|attempt| attempt.id).collect::<Vec<_>>(),
+    })
+}
+
+fn confirm(yes: bool) -> Result<()> {
+    if yes {
+        return Ok(());
+    }
+    if !std::io::stdin().is_terminal() {
+        return Err(Failure::Mistaken(
+            "nothing was changed; add --yes once what is unexplained was looked into".into(),
+        ));
+    }
+    eprint!("Whatever of this was paid by somebody else may be paid again. Adopt? (yes/no) ");
+    std::io::stderr().flush()?;
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer)?;
+    match answer.trim() {
+        "yes" => Ok(()),
+        _ => Err(Failure::No("nothing was changed".into())),
+    }
+}
+
+async fn adopt(desk: &Desk, case: &Case) -> Result<Nonce> {
+    let nonce = match case.fence() {
+        Some(fence) => land_fence(desk, &case.lane, fence).await?,
+        None => case.adopted(),
+    };
+    if case.stored.is_none() {
+        // Leasing makes it; the next relay takes it at once.
+        let name = desk.folder.instance_name(desk.config.instance.name.as_deref())?;
+        desk.store.lease(&case.lane, RailName::Near, &name, 1).await?;
+    }
+    desk.store.adopt(&case.lane, nonce).await?;
+    Ok(nonce)
+}
+
+/// Lands a transaction that carries nobody. It is not stored: it moves nothing, and the lane, still
+/// halted, is adopted above it.
+async fn land_fence(desk: &Desk, lane: &LaneId, nonce: Nonce) -> Result<Nonce> {
+    let clock = SystemClock::default();
+    let signed = desk.rail.sign(Purpose::Fence, &[], lane, nonce).await.map_err(|error| {
+        Failure::Unable(format!(
+            "a fence cannot be signed on {lane} ({error}); is its key in near.access_keys?"
+        ))
+    })?;
+    let fence = Attempt {
+        id: AttemptId(0),
+        rail: RailName::Near,
+        lane: lane.clone(),
+        epoch: Epoch(0),
+        nonce,
+        purpose: Purpose::Fence,
+        hash: signed.hash,
+        bytes: signed.bytes,
+        base_block: signed.base_block,
+        base_height: signed.base_height,
+        expires_height: signed.expires_height,
+        members: Vec::new(),
+        opened_ms: clock.now_ms(),
+        sightings: Vec::new(),
+        fate: None,
+        decided_ms: None,
+    };
+    let rounds = FENCE_PATIENCE.as_millis() / FENCE_POLL.as_millis() / u128::from(FENCE_LOOKS);
+    for round in 0..rounds as u32 {
+        if let Broadcast::Refused(refusal) = desk.rail.broadcast(&fence, round).await {
+            let reason = refusal.reason;
+            return Err(Failure::Unable(format!("the ledger refused a fence on {lane}: {reason}")));
+        }
+        for _ in 0..FENCE_LOOKS {
+            match desk.rail.nonce(lane).await {
+                Ok(ledger) if ledger.nonce >= nonce => return Ok(ledger.nonce),
+                _ => clock.sleep(FENCE_POLL).await,
+            }
+        }
+    }
+    Err(Failure::Unable(format!(
+        "the fence on {lane} has not landed within {} s; {lane} stays halted, try again",
+        FENCE_PATIENCE.as_secs()
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn case(next: u64, used: Option<u64>, mark: Option<u64>) -> Case {
+        let lane = LaneId::new("near:simnet:relay.near:k");
+        Case {
+            stored: Some(Lane {
+                id: lane.clone(),
+                rail: RailName::Near,
+                epoch: Epoch(1),
+                holder: None,
+                lease_until_ms: 0,
+                base_nonce: Some(Nonce(0)),
+                next_nonce: Some(Nonce(next)),
+                halted: None,
+            }),
+            lane,
+            why: String::new(),
+            ledger: used.map(|used| LedgerNonce { nonce: Nonce(used), final_height: 9 }),
+            mark: mark.map(Nonce),
+            passed: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn somebody_elses_nonces_are_shown_and_need_no_fence() {
+        let case = case(5, Some(7), Some(4));
+        assert_eq!((case.unexplained(), case.fence()), (Some((5, 7)), None));
+        assert_eq!(case.adopted(), Nonce(7));
+    }
+
+    #[test]
+    fn forgotten_attempts_that_may_still_land_are_fenced_off() {
+        let case = case(5, Some(6), Some(9));
+        assert_eq!(case.unexplained(), Some((5, 6)));
+        assert_eq!((case.forgotten(), case.fence()), (Some((7, 9)), Some(Nonce(10))));
+    }
+
+    #[test]
+    fn forgotten_attempts_that_all_landed_need_no_fence() {
+        assert_eq!(case(5, Some(9), Some(9)).fence(), None);
+    }
+
+    #[test]
+    fn a_key_that_is_gone_needs_no_fence_and_goes_on_above_everything() {
+        let case = case(5, None, Some(9));
+        assert_eq!((case.fence(), case.adopted()), (None, Nonce(9)));
+    }
+}

@@ -1,0 +1,223 @@
+//! A plan made smaller: faults switched off, fewer of everything. And how a failing one is cut down
+//! to the shortest that still fails the same way.
+
+use std::time::{Duration, Instant};
+
+use landfall_sim::torture::{Failure, Plan, Report, run_plan};
+
+use super::{options, plan_of};
+use crate::cli::TortureArguments;
+
+/// How long the search for a shorter reproduction may take: somebody is waiting for the news.
+const SEARCH: Duration = Duration::from_secs(120);
+/// A storm shorter than this hardly begins.
+const STORM_MIN_S: u64 = 5;
+
+type Rate = fn(&mut Plan) -> &mut f64;
+
+/// The faults by the names of `--without`.
+const FAULTS: &[(&str, Rate)] = &[
+    ("crash", |plan| &mut plan.crash),
+    ("crash-at-call", |plan| &mut plan.crash_at_call),
+    ("freeze", |plan| &mut plan.freeze),
+    ("clock-jump", |plan| &mut plan.clock_jump),
+    ("store-fails-before", |plan| &mut plan.store_fails_before),
+    ("store-fails-after", |plan| &mut plan.store_fails_after),
+    ("store-slow", |plan| &mut plan.store_slow),
+    ("store-rollback", |plan| &mut plan.store_rollback),
+    ("hint-lost", |plan| &mut plan.hint_lost),
+    ("hint-twice", |plan| &mut plan.hint_twice),
+    ("request-lost", |plan| &mut plan.request_lost),
+    ("answer-lost", |plan| &mut plan.answer_lost),
+    ("request-late", |plan| &mut plan.request_late),
+    ("rate-limited", |plan| &mut plan.rate_limited),
+    ("server-error", |plan| &mut plan.server_error),
+    ("garbage", |plan| &mut plan.garbage),
+    ("node-trouble", |plan| &mut plan.node_trouble),
+    ("black-out", |plan| &mut plan.black_out),
+    ("reorg", |plan| &mut plan.reorg),
+    ("foreign", |plan| &mut plan.foreign),
+    ("included-invalid", |plan| &mut plan.included_invalid),
+    ("unregister", |plan| &mut plan.unregister),
+    ("drain", |plan| &mut plan.drain),
+];
+
+/// What is taken away from the plan of a seed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cut {
+    without: Vec<&'static str>,
+    transfers: Option<usize>,
+    instances: Option<usize>,
+    keys: Option<usize>,
+    storm_s: Option<u64>,
+}
+
+impl Cut {
+    pub fn of(arguments: &TortureArguments) -> Result<Cut, String> {
+        let named = |name: &String| {
+            let known = FAULTS.iter().map(|(known, _)| *known).find(|known| known == name);
+            known.ok_or_else(|| {
+                let names: Vec<&str> = FAULTS.iter().map(|(known, _)| *known).collect();
+                format!("{name:?} is no fault; there are {}", names.join(", "))
+            })
+        };
+        Ok(Cut {
+            without: arguments.without.iter().map(named).collect::<Result<Vec<_>, String>>()?,
+            transfers: arguments.transfers,
+            instances: arguments.instances,
+            keys: arguments.keys,
+            storm_s: arguments.storm_s,
+        })
+    }
+
+    /// The plan of a seed with this taken away.
+    pub fn plan(&self, seed: u64) -> Plan {
+        let mut plan = plan_of(seed);
+        for (name, rate) in FAULTS {
+            if self.without.contains(name) {
+                *rate(&mut plan) = 0.0;
+            }
+        }
+        plan.transfers = self.transfers.unwrap_or(plan.transfers);
+        plan.instances = self.instances.unwrap_or(plan.instances);
+        plan.keys = self.keys.unwrap_or(plan.keys);
+        plan.storm_ms = self.storm_s.map_or(plan.storm_ms, |seconds| seconds * 1_000);
+        plan
+    }
+
+    /// What brings the same about again.
+    pub fn command(&self, seed: u64) -> String {
+        let mut command = format!("landfall torture --seed {seed}");
+        if !self.without.is_empty() {
+            command.push_str(&format!(" --without {}", self.without.join(",")));
+        }
+        let numbers = [
+            ("transfers", self.transfers.map(|number| number as u64)),
+            ("instances", self.instances.map(|number| number as u64)),
+            ("keys", self.keys.map(|number| number as u64)),
+            ("storm-s", self.storm_s),
+        ];
+        for (name, number) in numbers {
+            if let Some(number) = number {
+                command.push_str(&format!(" --{name} {number}"));
+            }
+        }
+        command
+    }
+
+    /// Every way to take a little more away, the boldest first.
+    fn further(&self, seed: u64) -> Vec<Cut> {
+        let mut plan = self.plan(seed);
+        let mut cuts = Vec::new();
+        for (name, rate) in FAULTS {
+            if *rate(&mut plan) > 0.0 {
+                let mut cut = self.clone();
+                cut.without.push(name);
+                cuts.push(cut);
+            }
+        }
+        if plan.instances > 1 {
+            cuts.push(Cut { instances: Some(plan.instances - 1), ..self.clone() });
+        }
+        if plan.keys > 1 {
+            cuts.push(Cut { keys: Some(plan.keys - 1), ..self.clone() });
+        }
+        for transfers in [plan.transfers / 2, plan.transfers - 1] {
+            if (1..plan.transfers).contains(&transfers) {
+                cuts.push(Cut { transfers: Some(transfers), ..self.clone() });
+            }
+        }
+        let storm_s = plan.storm_ms / 2_000;
+        if storm_s >= STORM_MIN_S {
+            cuts.push(Cut { storm_s: Some(storm_s), ..self.clone() });
+        }
+        cuts
+    }
+}
+
+/// Cuts a failing seed down, keeping each cut after which it still fails the same way, until none
+/// does or the time is over. Returns the cut, what it came to, and how many worlds it took.
+pub fn shorten(first: Report) -> (Cut, Report, usize) {
+    shorten_by(first, |plan| run_plan(plan, options(false)))
+}
+
+fn shorten_by(first: Report, run: impl Fn(Plan) -> Report) -> (Cut, Report, usize) {
+    let begun = Instant::now();
+    let seed = first.seed;
+    let (mut best, mut report, mut worlds) = (Cut::default(), first, 0);
+    loop {
+        let (mut shorter, mut at) = (false, 0);
+        while let Some(cut) = best.further(seed).into_iter().nth(at) {
+            if begun.elapsed() > SEARCH {
+                return (best, report, worlds);
+            }
+            worlds += 1;
+            let again = run(cut.plan(seed));
+            match alike(&report, &again) {
+                // What it took away is off the list: the next is in its place.
+                true => (best, report, shorter) = (cut, again, true),
+                false => at += 1,
+            }
+        }
+        if !shorter {
+            return (best, report, worlds);
+        }
+    }
+}
+
+/// Whether two runs fail in the same way, of whatever transfer.
+fn alike(one: &Report, other: &Report) -> bool {
+    match (&one.failure, &other.failure) {
+        (Some(Failure::Safety(one)), Some(Failure::Safety(other))) => one.rule == other.rule,
+        (Some(Failure::Liveness(_)), Some(Failure::Liveness(_))) => true,
+        // The place is the head of the message; what follows may name this and that.
+        (Some(Failure::Crash(one)), Some(Failure::Crash(other))) => {
+            one.lines().next() == other.lines().next()
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use landfall_sim::torture::Broken;
+    use std::sync::OnceLock;
+
+    /// What a run of the plan might have reported.
+    fn report(plan: Plan, failure: Option<Failure>) -> Report {
+        static REPORT: OnceLock<Report> = OnceLock::new();
+        let calm = Plan { transfers: 1, storm_ms: 1, ..Cut::default().plan(0) };
+        let report = REPORT.get_or_init(|| run_plan(calm, options(false)));
+        Report { seed: plan.seed, plan, failure, ..report.clone() }
+    }
+
+    /// A bug that needs crashes and three transfers.
+    fn buggy(plan: Plan) -> Report {
+        let fails = plan.crash > 0.0 && plan.transfers >= 3;
+        let broken = Broken::new("paid once", None, String::new());
+        report(plan, fails.then_some(Failure::Safety(broken)))
+    }
+
+    #[test]
+    fn a_failure_is_cut_down_to_what_it_needs() {
+        let seed = (0..).find(|seed| buggy(plan_of(*seed)).failure.is_some()).expect("some");
+        let (cut, shortest, worlds) = shorten_by(buggy(plan_of(seed)), buggy);
+        let mut plan = shortest.plan;
+        assert!(shortest.failure.is_some() && worlds > 0);
+        assert_eq!((plan.transfers, plan.instances, plan.keys), (3, 1, 1));
+        let on = FAULTS.iter().filter(|(_, rate)| *rate(&mut plan) > 0.0);
+        assert_eq!(on.map(|(name, _)| *name).collect::<Vec<_>>(), ["crash"]);
+        assert!(cut.command(seed).contains("--transfers 3"), "{}", cut.command(seed));
+    }
+
+    #[test]
+    fn another_failure_is_not_taken_for_the_same() {
+        let of = |rule| Failure::Safety(Broken::new(rule, None, String::new()));
+        let of = |rule| report(plan_of(1), Some(of(rule)));
+        assert!(alike(&of("a"), &of("a")));
+        assert!(!alike(&of("a"), &of("b")));
+        assert!(!alike(&of("a"), &report(plan_of(1), None)));
+        assert!(!alike(&of("a"), &report(plan_of(1), Some(Failure::Liveness("a".into())))));
+    }
+}

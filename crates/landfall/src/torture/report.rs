@@ -1,0 +1,145 @@
+//! What torture found, told to people and to programs.
+
+use std::process::ExitCode;
+
+use landfall_sim::torture::{Failure, Report};
+use serde_json::{Value, json};
+
+use super::cut::{Cut, shorten};
+use super::{Sum, trace_file};
+use crate::show::{Show, Style, Table};
+
+const HOUR_MS: f64 = 3_600_000.0;
+
+/// A failing seed, and the shortest way to see it fail again.
+pub struct Found {
+    report: Report,
+    cut: Cut,
+    shortest: Report,
+    worlds: usize,
+    others: Vec<u64>,
+}
+
+impl Found {
+    /// Looks for the shortest reproduction: takes a while.
+    pub fn new(report: Report, others: &[u64]) -> Found {
+        eprintln!("seed {} failed; looking for a shorter way to see it", report.seed);
+        let (cut, shortest, worlds) = shorten(report.clone());
+        Found { report, cut, shortest, worlds, others: others.to_vec() }
+    }
+
+    fn command(&self) -> String {
+        self.cut.command(self.report.seed)
+    }
+}
+
+/// 0 held, 1 safety, 2 liveness, 3 crash.
+pub fn exit_code(found: Option<&Found>) -> ExitCode {
+    let failure = found.and_then(|found| found.report.failure.as_ref());
+    failure.map_or(ExitCode::SUCCESS, |failure| ExitCode::from(kind(failure).1))
+}
+
+fn kind(failure: &Failure) -> (&'static str, u8) {
+    match failure {
+        Failure::Safety(_) => ("safety", 1),
+        Failure::Liveness(_) => ("liveness", 2),
+        Failure::Crash(_) => ("crash", 3),
+    }
+}
+
+fn sentence(failure: &Failure) -> String {
+    match failure {
+        Failure::Safety(broken) => format!("{}: {}", broken.rule, broken.what),
+        Failure::Liveness(what) | Failure::Crash(what) => what.clone(),
+    }
+}
+
+/// Writes a whole history into the current folder, and says where.
+pub fn write_trace(report: &Report) {
+    let path = trace_file(report.seed);
+    let shown = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
+    match std::fs::write(&path, report.trace.join("\n") + "\n") {
+        Ok(()) => eprintln!("seed {}: the whole history is in {}", report.seed, shown.display()),
+        Err(error) => eprintln!("error: {} cannot be written ({error})", shown.display()),
+    }
+}
+
+pub fn print(show: &Show, sum: &Sum, seconds: f64, found: Option<&Found>) {
+    if show.json {
+        show.value(&value(sum, seconds, found));
+        return;
+    }
+    if let Some(found) = found {
+        tell(show, found);
+    }
+    let mut table =
+        Table::new(&["SEEDS", "SEEDS/S", "SIMULATED HOURS", "COMPLETED", "ATTEMPTS", "VERDICT"]);
+    let (style, verdict) = match found.and_then(|found| found.report.failure.as_ref()) {
+        None => (Style::Good, "held".to_owned()),
+        Some(failure) => (Style::Bad, format!("{} broken", kind(failure).0)),
+    };
+    table.row(vec![
+        (Style::Plain, sum.seeds.to_string()),
+        (Style::Plain, format!("{:.1}", sum.seeds as f64 / seconds.max(0.001))),
+        (Style::Plain, format!("{:.1}", sum.simulated_ms as f64 / HOUR_MS)),
+        (Style::Plain, sum.completed.to_string()),
+        (Style::Plain, sum.attempts.to_string()),
+        (style, verdict),
+    ]);
+    show.table(&table);
+}
+
+fn tell(show: &Show, found: &Found) {
+    let report = &found.report;
+    let Some(failure) = &report.failure else { return };
+    let title = format!("seed {}: {}", report.seed, kind(failure).0);
+    show.line(&format!("{}  {}", show.paint(Style::Bad, &title), sentence(failure)));
+    show.line(&format!("  plan      {}", report.plan.describe()));
+    show.line(&format!("  shortest  {}", found.shortest.plan.describe()));
+    show.line(&format!(
+        "            {}  {}",
+        show.paint(Style::Bold, &found.command()),
+        show.paint(Style::Dim, &format!("(after {} worlds; add --trace)", found.worlds))
+    ));
+    if let Some(shorter) = &found.shortest.failure {
+        show.line(&format!("            {}", sentence(shorter)));
+    }
+    if !found.others.is_empty() {
+        let others: Vec<String> = found.others.iter().map(u64::to_string).collect();
+        show.line(&format!("  also      seeds {}", others.join(", ")));
+    }
+    let story = match found.shortest.story.is_empty() {
+        true => &report.story,
+        false => &found.shortest.story,
+    };
+    for line in story {
+        show.line(&format!("  {line}"));
+    }
+    show.line("");
+}
+
+fn value(sum: &Sum, seconds: f64, found: Option<&Found>) -> Value {
+    let failure = found.and_then(|found| {
+        let failure = found.report.failure.as_ref()?;
+        Some(json!({
+            "seed": found.report.seed,
+            "kind": kind(failure).0,
+            "what": sentence(failure),
+            "plan": found.report.plan.describe(),
+            "shortest": found.shortest.plan.describe(),
+            "reproduce": found.command(),
+            "story": found.shortest.story,
+            "other_seeds": found.others,
+        }))
+    });
+    json!({
+        "held": failure.is_none(),
+        "seeds": sum.seeds,
+        "seconds": seconds,
+        "seeds_per_second": sum.seeds as f64 / seconds.max(0.001),
+        "simulated_hours": sum.simulated_ms as f64 / HOUR_MS,
+        "completed": sum.completed,
+        "attempts": sum.attempts,
+        "failure": failure,
+    })
+}
