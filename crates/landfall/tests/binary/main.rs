@@ -2,6 +2,7 @@
 //!
 //! Every test has its own processes on free ports with folders of their own, and they end with it.
 
+mod by_hand;
 mod dev;
 mod operators;
 mod world;

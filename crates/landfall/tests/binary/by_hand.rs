@@ -1,0 +1,196 @@
+//! What an operator decides by hand, as docs/operating.md tells: halted lanes, adrift attempts.
+
+use serde_json::{Value, json};
+
+use crate::world::{Process, Relay, Simulator, get, text, wait_for};
+
+struct World {
+    simulator: Simulator,
+    relay: Relay,
+    folder: tempfile::TempDir,
+}
+
+fn world() -> World {
+    let folder = tempfile::tempdir().expect("a folder");
+    let simulator = Simulator::start(folder.path(), &["--keys", "1", "--block-ms", "50"]);
+    let relay = Relay::on(&simulator, folder.path());
+    World { simulator, relay, folder }
+}
+
+impl World {
+    fn serve(&self) -> Process {
+        let process = self.relay.serve();
+        self.relay.until_ready();
+        process
+    }
+
+    fn completed(&self, key: &str) {
+        let url = format!("{}/transfer/{key}?wait=30s", self.relay.url);
+        wait_for(key, || get(&url).filter(|transfer| transfer["status"] == "COMPLETED"));
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        let output = self.relay.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output));
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    }
+
+    /// The lane's reason for standing still.
+    fn until_halted(&self) -> String {
+        wait_for("a halt", || {
+            let lanes = self.json(&["lanes", "--json"]);
+            lanes[0]["halted"]["reason"].as_str().map(str::to_owned)
+        })
+    }
+
+    fn paid(&self, receiver: &str) -> usize {
+        let paid = get(&format!("{}/sim/transfers", self.simulator.url())).expect("the ledger");
+        let paid = paid["transfers"].as_array().or(paid.as_array()).expect("a list").clone();
+        paid.iter().filter(|one| one.to_string().contains(receiver)).count()
+    }
+
+    /// The store of a relay that is stopped: its file, and its log if it has one.
+    fn copy_store(&self, from: &str, to: &str) {
+        let path = |name: &str, end: &str| self.folder.path().join(format!("{name}{end}"));
+        for end in ["", "-wal", "-shm"] {
+            let _ = std::fs::remove_file(path(to, end));
+            if path(from, end).exists() {
+                std::fs::copy(path(from, end), path(to, end)).expect("a copy");
+            }
+        }
+    }
+
+    fn refused(&self, arguments: &[&str], code: i32, said: &str) {
+        let output = self.relay.run(arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", text(&output));
+        assert!(text(&output).contains(said), "{said:?} is not in {}", text(&output));
+    }
+}
+
+#[test]
+fn a_lane_halted_by_somebody_elses_nonce_goes_on_once_adopted() {
+    let world = world();
+    let process = world.serve();
+    world.relay.pay("one", "alice.near", 5);
+    world.completed("one");
+    world.refused(&["lanes", "adopt", "--all", "--yes"], 3, "the relay must be stopped first");
+    assert_eq!(process.terminate(), Some(0));
+    world.simulator.post("/sim/foreign", &json!({"key": 0}));
+
+    let process = world.serve();
+    assert!(world.until_halted().contains("newest stored attempt"));
+    assert_eq!(process.terminate(), Some(0));
+    world.refused(&["lanes", "adopt", "--all"], 2, "add --yes");
+    world.refused(&["lanes", "adopt", "near:other", "--yes"], 1, "no halted lane");
+    let adopted = world.relay.run(&["lanes", "adopt", "--all", "--yes"]);
+    assert!(adopted.status.success(), "{}", text(&adopted));
+    assert!(text(&adopted).contains("unexplained"), "{}", text(&adopted));
+    assert_eq!(world.json(&["lanes", "adopt", "--all", "--json"]), json!([]));
+
+    let process = world.serve();
+    world.relay.pay("two", "bob.near", 6);
+    world.completed("two");
+    assert_eq!(process.terminate(), Some(0));
+}
+
+/// The store goes back to before an attempt that was stored and not yet on the ledger.
+#[test]
+fn forgotten_attempts_are_fenced_off_before_a_lane_goes_on() {
+    let world = world();
+    let process = world.serve();
+    world.relay.pay("one", "alice.near", 5);
+    world.completed("one");
+    assert_eq!(process.terminate(), Some(0));
+    world.copy_store("store.db", "copy.db");
+
+    let process = world.serve();
+    world.simulator.post("/sim/faults", &json!({"forget": 1.0}));
+    world.relay.pay("two", "alice.near", 6);
+    let open = || world.json(&["adrift", "list", "--all", "--json"])[0]["nonce"].as_u64();
+    let nonce = wait_for("an attempt", open);
+    process.kill_9();
+    world.simulator.post("/sim/faults", &json!({"forget": 0.0}));
+    world.copy_store("copy.db", "store.db");
+
+    let process = world.serve();
+    assert!(world.until_halted().contains("behind"));
+    assert_eq!(process.terminate(), Some(0));
+    let adopted = world.json(&["lanes", "adopt", "--all", "--yes", "--json"]);
+    assert_eq!(adopted[0]["facts"]["forgotten"][1], json!(nonce));
+    assert_eq!(adopted[0]["ledger_nonce"], json!(nonce + 1), "a fence has landed above it");
+
+    let process = world.serve();
+    world.relay.pay("two", "alice.near", 6);
+    world.completed("two");
+    assert_eq!(process.terminate(), Some(0));
+    assert_eq!(world.paid("alice.near"), 2);
+}
+
+#[test]
+fn an_operators_word_is_taken_only_if_the_ledger_does_not_contradict_it() {
+    let world = world();
+    let process = world.serve();
+    world.relay.pay("one", "alice.near", 5);
+    world.completed("one");
+    world.simulator.post("/sim/faults", &json!({"forget": 1.0}));
+    world.relay.pay("two", "alice.near", 6);
+    let open = || world.json(&["adrift", "list", "--all", "--json"])[0]["id"].as_u64();
+    let id = wait_for("an attempt", open).to_string();
+    let word = |fate| ["adrift", "decide", &id, fate, "--evidence", "nobody has it"];
+    world.refused(&word("sunk"), 3, "the relay must be stopped first");
+    process.kill_9();
+    world.simulator.post("/sim/faults", &json!({"forget": 0.0}));
+
+    world.refused(&word("sunk"), 1, "it may still land");
+    world.simulator.post("/sim/foreign", &json!({"key": 0}));
+    let decided = world.relay.run(&word("sunk"));
+    assert!(decided.status.success(), "{}", text(&decided));
+    world.refused(&word("landed"), 1, "decided already");
+    world.refused(&["adrift", "decide", "999", "sunk", "--evidence", "x"], 1, "no attempt 999");
+    let two = world.json(&["transfers", "get", "two", "--json"]);
+    assert!(two["events"].to_string().contains("nobody has it"), "{two}");
+
+    let process = world.serve();
+    world.completed("two");
+    assert_eq!(process.terminate(), Some(0));
+    assert_eq!(world.paid("alice.near"), 2);
+    assert!(world.relay.run(&["adrift", "list"]).status.success());
+}
+
+#[test]
+fn an_attempt_decided_as_landed_completes_its_members() {
+    let world = world();
+    let process = world.serve();
+    world.relay.pay("one", "alice.near", 5);
+    world.completed("one");
+    world.simulator.post("/sim/faults", &json!({"forget": 1.0}));
+    world.relay.pay("two", "alice.near", 6);
+    let open = || world.json(&["adrift", "list", "--all", "--json"])[0]["id"].as_u64();
+    let id = wait_for("an attempt", open).to_string();
+    process.kill_9();
+    let word = ["adrift", "decide", &id, "landed", "--unchecked", "--evidence", "their ledger"];
+    let decided = world.relay.run(&word);
+    assert!(decided.status.success(), "{}", text(&decided));
+    let two = world.json(&["transfers", "get", "two", "--json"]);
+    assert_eq!(two["status"], "COMPLETED");
+    assert!(two["events"].to_string().contains("their ledger"), "{two}");
+}
+
+#[test]
+fn torture_holds_and_says_what_it_did() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut torture = crate::world::landfall(folder.path());
+    let done = torture.args(["torture", "--seed", "42", "--seeds", "3", "--trace"]).output();
+    let done = done.expect("the binary runs");
+    assert!(done.status.success(), "{}", text(&done));
+    assert!(text(&done).contains("SIMULATED HOURS") && text(&done).contains("held"));
+    for seed in 42..45 {
+        assert!(folder.path().join(format!("torture-{seed}.trace")).exists());
+    }
+    let wrong = crate::world::landfall(folder.path())
+        .args(["torture", "--without", "gravity"])
+        .output()
+        .expect("the binary runs");
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(text(&wrong).contains("\"gravity\" is no fault"), "{}", text(&wrong));
+}
