@@ -1,4 +1,4 @@
-//! Landfall's chores: `cargo xtask test | tidy | docs | bench near | soak near`.
+//! Landfall's chores: `cargo xtask test | tidy | docs | bench near | soak near|torture`.
 //!
 //! Every chore says what it runs, so that anybody can run it by hand. Not here: anything a user of
 //! Landfall needs (that is the binary's job). Time is read freely here: chores measure real time.
@@ -38,7 +38,7 @@ enum Chore {
         #[command(subcommand)]
         ledger: BenchLedger,
     },
-    /// Sends payouts on a real network and reports.
+    /// Long runs: payouts on a real network, or simulated worlds in which everything goes wrong.
     Soak {
         #[command(subcommand)]
         ledger: SoakLedger,
@@ -55,7 +55,10 @@ enum BenchLedger {
 
 #[derive(Subcommand)]
 enum SoakLedger {
+    /// Sends payouts on a real network and reports.
     Near(soak::Options),
+    /// Tortures the relay with new seeds, optimised.
+    Torture(soak::TortureOptions),
 }
 
 fn main() -> ExitCode {
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         Chore::Docs => docs(),
         Chore::Bench { ledger: BenchLedger::Near(options) } => bench::run(&root(), &options),
         Chore::Soak { ledger: SoakLedger::Near(options) } => soak::run(&root(), &options),
+        Chore::Soak { ledger: SoakLedger::Torture(options) } => soak::torture(&root(), &options),
         Chore::Load(options) => load::run(&options),
     };
     match result {

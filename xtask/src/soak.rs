@@ -1,7 +1,9 @@
 //! `cargo xtask soak near`: the run of seed 000 against a real network, with the report of `bench`.
+//! `cargo xtask soak torture`: simulated worlds, optimised, for as long as there is time.
 //!
-//! Opt-in: it spends real tokens and gas. The relay is started with the given configuration and
-//! RPC; what landed is proven by `landfall audit`, which compares the store with the ledger.
+//! The first is opt-in: it spends real tokens and gas. The relay is started with the given
+//! configuration and RPC; what landed is proven by `landfall audit`, which compares the store with
+//! the ledger. The second spends nothing but time; each soak tries seeds that nobody has tried.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +15,7 @@ use serde_json::Value;
 
 use crate::bench::{Programs, Run, Watch, figures, start_load};
 use crate::load::Intake;
-use crate::process::Running;
+use crate::process::{Running, shown};
 
 #[derive(Debug, Clone, Args)]
 pub struct Options {
@@ -39,6 +41,28 @@ pub struct Options {
     pub listen: String,
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct TortureOptions {
+    /// How long.
+    #[arg(long, default_value_t = 30)]
+    pub minutes: u64,
+    /// The first seed; by the time of day unless given, so that every soak tries new ones.
+    #[arg(long)]
+    pub seed: Option<u64>,
+}
+
+pub fn torture(root: &Path, options: &TortureOptions) -> Result<bool> {
+    let programs = Programs::build(root)?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+    // Fewer than a thousand a second are tried, so that one soak never repeats an earlier one.
+    let first = options.seed.unwrap_or(now * 1_000);
+    let mut torture = Command::new(&programs.landfall);
+    torture.args(["torture", "--seed", &first.to_string()]);
+    torture.args(["--minutes", &options.minutes.to_string()]);
+    println!("$ {}", shown(&torture));
+    Ok(torture.status().with_context(|| shown(&torture))?.success())
 }
 
 pub fn run(root: &Path, options: &Options) -> Result<bool> {

@@ -1,15 +1,14 @@
 //! A plan made smaller: faults switched off, fewer of everything. And how a failing one is cut down
 //! to the shortest that still fails the same way.
 
-use std::time::{Duration, Instant};
-
 use landfall_sim::torture::{Failure, Plan, Report, run_plan};
 
 use super::{options, plan_of};
 use crate::cli::TortureArguments;
+use crate::wire;
 
 /// How long the search for a shorter reproduction may take: somebody is waiting for the news.
-const SEARCH: Duration = Duration::from_secs(120);
+const SEARCH_MS: u64 = 120_000;
 /// A storm shorter than this hardly begins.
 const STORM_MIN_S: u64 = 5;
 
@@ -142,13 +141,14 @@ pub fn shorten(first: Report) -> (Cut, Report, usize) {
 }
 
 fn shorten_by(first: Report, run: impl Fn(Plan) -> Report) -> (Cut, Report, usize) {
-    let begun = Instant::now();
+    let clock = wire::clock();
+    let begun_ms = clock.monotonic_ms();
     let seed = first.seed;
     let (mut best, mut report, mut worlds) = (Cut::default(), first, 0);
     loop {
         let (mut shorter, mut at) = (false, 0);
         while let Some(cut) = best.further(seed).into_iter().nth(at) {
-            if begun.elapsed() > SEARCH {
+            if clock.monotonic_ms() > begun_ms + SEARCH_MS {
                 return (best, report, worlds);
             }
             worlds += 1;

@@ -12,14 +12,16 @@ use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use landfall_core::Clock;
 use landfall_sim::torture::{Options, Plan, Report, run_plan};
 
 use crate::cli::TortureArguments;
 use crate::show::Show;
+use crate::wire;
 use cut::Cut;
 use progress::Progress;
 
@@ -73,7 +75,8 @@ struct Shared {
     span: Span,
     cut: Cut,
     keep_trace: bool,
-    begun: Instant,
+    clock: Arc<dyn Clock>,
+    begun_ms: u64,
     /// The next seed, counted from the first.
     next: AtomicU64,
     over: AtomicBool,
@@ -82,9 +85,13 @@ struct Shared {
 }
 
 impl Shared {
+    fn elapsed(&self) -> Duration {
+        Duration::from_millis(self.clock.monotonic_ms().saturating_sub(self.begun_ms))
+    }
+
     fn take(&self) -> Option<u64> {
         let late = self.span.minutes.is_some_and(|minutes| {
-            self.begun.elapsed() >= Duration::from_secs(minutes.saturating_mul(60))
+            self.elapsed() >= Duration::from_secs(minutes.saturating_mul(60))
         });
         if late || self.over.load(Ordering::Relaxed) {
             return None;
@@ -137,11 +144,13 @@ pub fn run(arguments: &TortureArguments) -> ExitCode {
         }
     };
     let span = Span::of(arguments);
+    let clock = wire::clock();
     let shared = Shared {
         span,
         cut,
         keep_trace: arguments.trace,
-        begun: Instant::now(),
+        begun_ms: clock.monotonic_ms(),
+        clock,
         next: AtomicU64::new(0),
         over: AtomicBool::new(false),
         sum: Mutex::default(),
@@ -154,11 +163,11 @@ pub fn run(arguments: &TortureArguments) -> ExitCode {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| shared.work())).collect();
         while !workers.iter().all(|worker| worker.is_finished()) {
             std::thread::park_timeout(DRAW);
-            progress.at(&lock(&shared.sum).clone(), shared.begun.elapsed());
+            progress.at(&lock(&shared.sum).clone(), shared.elapsed());
         }
     });
     progress.end();
-    let seconds = shared.begun.elapsed().as_secs_f64();
+    let seconds = shared.elapsed().as_secs_f64();
     let sum = lock(&shared.sum).clone();
     let failed = std::mem::take(&mut *lock(&shared.failed));
     let others: Vec<u64> = failed.keys().skip(1).copied().collect();
