@@ -143,3 +143,40 @@ fn value(sum: &Sum, seconds: f64, found: Option<&Found>) -> Value {
         "failure": failure,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::torture::options;
+    use landfall_sim::torture::{Broken, Plan, run_plan};
+
+    fn found(failure: Failure) -> Found {
+        let calm = Plan { transfers: 1, storm_ms: 1, ..Cut::default().plan(7) };
+        let mut report = run_plan(calm, options(false));
+        report.failure = Some(failure);
+        report.story = vec!["k1 is COMPLETED".into()];
+        let shortest = report.clone();
+        Found { report, cut: Cut::default(), shortest, worlds: 3, others: vec![9] }
+    }
+
+    #[test]
+    fn each_kind_of_failure_has_its_exit_code() {
+        let safety = Failure::Safety(Broken::new("paid once", Some("k1"), "twice".into()));
+        assert_eq!(kind(&safety), ("safety", 1));
+        assert_eq!(kind(&Failure::Liveness(String::new())), ("liveness", 2));
+        assert_eq!(kind(&Failure::Crash(String::new())), ("crash", 3));
+        assert_eq!(exit_code(None), ExitCode::SUCCESS);
+        assert_eq!(exit_code(Some(&found(safety))), ExitCode::from(1));
+    }
+
+    #[test]
+    fn a_failure_is_told_with_its_seed_its_plan_and_its_story() {
+        let safety = Failure::Safety(Broken::new("paid once", Some("k1"), "twice".into()));
+        let told = value(&Sum::default(), 1.0, Some(&found(safety)));
+        assert_eq!((&told["held"], &told["failure"]["seed"]), (&json!(false), &json!(7)));
+        assert_eq!(told["failure"]["what"], "paid once: twice");
+        assert_eq!(told["failure"]["reproduce"], "landfall torture --seed 7");
+        assert_eq!(told["failure"]["story"], json!(["k1 is COMPLETED"]));
+        assert_eq!(told["failure"]["other_seeds"], json!([9]));
+    }
+}
