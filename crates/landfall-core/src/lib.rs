@@ -19,6 +19,7 @@ pub mod rail;
 pub mod store;
 pub mod trail;
 pub mod transfer;
+pub mod wound;
 
 pub use attempt::{
     Attempt, Certificate, CertificateKind, Fate, Landing, Outcome, Purpose, Sighting,

@@ -5,6 +5,7 @@
 //! **Invariant:** a member becomes FAILED only here, from a fate that proves it unpaid.
 
 use landfall_core::attempt::{Landing, Outcome};
+use landfall_core::wound::{self, Wound};
 use landfall_core::{
     Attempt, CertificateKind, ClaimEnd, ClaimKey, Event, Fate, Fault, Move, Note, Purpose, Transfer,
 };
@@ -58,7 +59,11 @@ pub fn member(
 
 /// Lanes settle a landing only if it has an outcome for every member.
 fn outcome(landing: &Landing, index: usize) -> Outcome {
-    landing.outcomes[index].clone()
+    let blamed = match wound::is(Wound::BlameByPosition) {
+        true => (index + 1) % landing.outcomes.len(),
+        false => index,
+    };
+    landing.outcomes[blamed].clone()
 }
 
 fn paid(attempt: &Attempt, base: Move, landing: &Landing, index: usize, terms: &Terms<'_>) -> Move {

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use landfall_core::rail::RailError;
 use landfall_core::store::{Leased, OpenAttempt, Opened, StoreError};
-use landfall_core::{Attempt, Epoch, Lane, Nonce, Purpose, Transfer};
+use landfall_core::wound::{self, Wound};
+use landfall_core::{Attempt, AttemptId, Epoch, Lane, Nonce, Purpose, Transfer};
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinSet;
 
@@ -409,6 +410,9 @@ impl Driver {
                 marks: self.shared.high_water.marks(),
                 now_ms,
             };
+            if wound::is(Wound::StoredAfterSent) {
+                self.send_too_early(&open).await;
+            }
             match self.shared.store.open_attempt(open).await {
                 Ok(Opened::Stored(attempt)) => {
                     let members = carried_members(&batch.members, &moves, &attempt);
@@ -439,6 +443,29 @@ impl Driver {
                 }
             }
         }
+    }
+
+    /// The mistake of a wounded build.
+    async fn send_too_early(&self, open: &OpenAttempt) {
+        let attempt = Attempt {
+            id: AttemptId(0),
+            rail: open.rail,
+            lane: open.lane.clone(),
+            epoch: open.epoch,
+            nonce: open.nonce,
+            purpose: open.purpose,
+            hash: open.signed.hash.clone(),
+            bytes: open.signed.bytes.clone(),
+            base_block: open.signed.base_block.clone(),
+            base_height: open.signed.base_height,
+            expires_height: open.signed.expires_height,
+            members: open.moves.iter().map(|step| step.id).collect(),
+            opened_ms: open.now_ms,
+            sightings: Vec::new(),
+            fate: None,
+            decided_ms: None,
+        };
+        self.shared.rail.broadcast(&attempt, 0).await;
     }
 
     /// Remembers the attempt outside the store; nothing is sent before that is done.

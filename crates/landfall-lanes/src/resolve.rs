@@ -10,6 +10,7 @@ use std::time::Duration;
 use landfall_core::attempt::Sighting;
 use landfall_core::rail::{Broadcast, Later, Look};
 use landfall_core::store::{Settled, Settlement};
+use landfall_core::wound::{self, Wound};
 use landfall_core::{Attempt, Certificate, CertificateKind, Epoch, Fate, Landing, Nonce, Transfer};
 use tokio::sync::{Notify, mpsc};
 
@@ -131,6 +132,9 @@ impl Resolve {
                 if let Some(shortage) = shortage {
                     self.shared.owner.shortage(shortage, &cause);
                 }
+                if wound::is(Wound::TimeoutIsFailure) {
+                    return Seen::Fate(unproven());
+                }
                 Seen::Unknown
             }
         }
@@ -163,6 +167,9 @@ impl Resolve {
                 Seen::Unknown
             }
             Look::Foreign(reason) => Seen::Foreign(reason),
+            Look::Adrift { sighting: None, .. } if wound::is(Wound::NewBytesWhileAdrift) => {
+                Seen::Fate(unproven())
+            }
             Look::Adrift { sighting: None, .. } => {
                 self.tell(false);
                 Seen::Unknown
@@ -241,6 +248,15 @@ impl Resolve {
             }
         }
     }
+}
+
+/// The mistake of a wounded build: a death without a certificate.
+fn unproven() -> Fate {
+    Fate::Sunk(Certificate {
+        kind: CertificateKind::Operator,
+        summary: "unproven".to_owned(),
+        evidence: serde_json::Value::Null,
+    })
 }
 
 /// A later attempt as the look sees it; a sunk one explains nothing and is left out.

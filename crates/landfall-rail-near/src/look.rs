@@ -20,6 +20,7 @@ use std::sync::Arc;
 use futures::future::join_all;
 use landfall_core::attempt::{Shortage, Sighting};
 use landfall_core::rail::{Later, Look, RailError};
+use landfall_core::wound::{self, Wound};
 use landfall_core::{Attempt, Certificate, CertificateKind, Landing, Outcome, Purpose};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -60,6 +61,9 @@ impl Looker {
         match sight {
             Sight::Known(view) if !is_invalid(&view) && view.stage > Stage::None => {
                 self.weigh(nodes, attempt, &stored, endpoint, view).await
+            }
+            Sight::Known(_) | Sight::Unknown if wound::is(Wound::LookedTooEarly) => {
+                Ok(believed_too_early(later))
             }
             Sight::Known(_) | Sight::Unknown => self.unseen(nodes, attempt, &stored, later).await,
         }
@@ -277,6 +281,20 @@ impl Looker {
             Some(doubted) if !later.iter().any(|one| one.nonce.0 == doubted) => Look::Foreign(text),
             _ => Look::Adrift { why: text, sighting: None },
         }
+    }
+}
+
+/// The mistake of a wounded build: one node does not know it and a later one landed, so it is
+/// dead, however far behind that node may be.
+fn believed_too_early(later: &[Later]) -> Look {
+    let summary = "one node does not know it".to_owned();
+    match later.iter().any(|one| one.landed_height.is_some()) {
+        true => Look::Sunk(Certificate {
+            kind: CertificateKind::NoncePassed,
+            summary,
+            evidence: json!(null),
+        }),
+        false => Look::Adrift { why: summary, sighting: None },
     }
 }
 

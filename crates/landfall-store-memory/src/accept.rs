@@ -3,6 +3,7 @@
 //! **Invariant:** a key, once taken, belongs to its transfer for ever.
 
 use landfall_core::store::Accepted;
+use landfall_core::wound::{self, Wound};
 use landfall_core::{NewTransfer, Transfer, TransferId};
 
 use crate::{Key, Tables};
@@ -17,10 +18,12 @@ impl Tables {
 
     fn accept_one(&mut self, new: NewTransfer) -> Accepted {
         let key = (new.payload.rail(), new.tenant.clone(), new.key.clone());
-        match self.by_key(&key) {
-            Some(stored) if stored.fingerprint == new.fingerprint => {
-                Accepted::Already(stored.clone())
-            }
+        let known = self.by_key(&key).filter(|_| !wound::is(Wound::RetryIsNew));
+        let same = |stored: &Transfer| {
+            stored.fingerprint == new.fingerprint || wound::is(Wound::FingerprintIgnored)
+        };
+        match known {
+            Some(stored) if same(stored) => Accepted::Already(stored.clone()),
             Some(stored) => Accepted::Conflict(stored.clone()),
             None => Accepted::Created(self.create(key, new)),
         }

@@ -18,6 +18,8 @@ use crate::world::{Network, Switch};
 const DOWN_TICKS: u64 = 40;
 const FROZEN_TICKS: u64 = 120;
 const TROUBLE_TICKS: u64 = 80;
+/// A node lags at most so many blocks behind.
+const LAG_BLOCKS: u64 = 600;
 /// A backup is at most so many ticks old.
 const BACKUP_TICKS: u64 = 60;
 
@@ -119,7 +121,7 @@ impl Chaos {
             } else if self.node_until[node].is_none()
                 && self.dice.strikes(self.plan.node_trouble / 4.0)
             {
-                let lag_blocks = self.dice.between(0, 20);
+                let lag_blocks = self.dice.between(0, LAG_BLOCKS);
                 let forgets = self.dice.between(0, 2) == 0;
                 let down = self.dice.between(0, 3) == 0;
                 self.network.node(node, |switch| {

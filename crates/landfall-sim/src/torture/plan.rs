@@ -81,7 +81,7 @@ impl Plan {
             garbage: rate(rng, 0.1),
             node_trouble: rate(rng, 0.3),
             black_out: rate(rng, 0.08),
-            reorg: rate(rng, 0.1),
+            reorg: rate(rng, 0.3),
             foreign: if foreign_keys { 0.05 } else { 0.0 },
             included_invalid: rate(rng, 0.2),
             unregister: rate(rng, 0.1),

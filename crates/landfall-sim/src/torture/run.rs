@@ -233,6 +233,9 @@ impl World {
         if self.tick.is_multiple_of(OPERATOR_TICKS) {
             self.attend().await;
         }
+        if let Some(broken) = self.dice.broken.lock().first() {
+            return Err(Failure::Safety(broken.clone()));
+        }
         if self.tick.is_multiple_of(CHECK_TICKS) {
             let evidence = self.evidence().await;
             checkers::safe(&evidence).map_err(Failure::Safety)?;

@@ -16,6 +16,7 @@ use rand::{Rng, SeedableRng};
 use sha2::{Digest, Sha256};
 use tokio::sync::Notify;
 
+use super::checkers::Broken;
 use super::plan::Plan;
 
 /// The world's one source of chance.
@@ -23,11 +24,17 @@ pub struct Dice {
     rng: Mutex<StdRng>,
     /// False once the storm is over: then nothing goes wrong any more.
     pub stormy: AtomicBool,
+    /// Rules seen broken while it happened.
+    pub broken: Mutex<Vec<Broken>>,
 }
 
 impl Dice {
     pub fn new(seed: u64) -> Dice {
-        Dice { rng: Mutex::new(StdRng::seed_from_u64(seed)), stormy: AtomicBool::new(true) }
+        Dice {
+            rng: Mutex::new(StdRng::seed_from_u64(seed)),
+            stormy: AtomicBool::new(true),
+            broken: Mutex::default(),
+        }
     }
 
     /// Whether a fault of this rate strikes now.

@@ -11,6 +11,7 @@ use landfall_core::{
     Transfer, TransferId,
 };
 
+use super::checkers::epochs;
 use super::seat::Seat;
 
 /// One instance's way to the shared store.
@@ -57,7 +58,16 @@ impl Store for FaultyStore {
 
     async fn open_attempt(&self, open: OpenAttempt) -> Result<Opened> {
         let name = format!("open {} {}", open.lane, open.nonce);
-        self.call(&name, self.inner.open_attempt(open)).await
+        let act = async {
+            let lanes = self.inner.lanes().await?;
+            let (lane, epoch) = (open.lane.clone(), open.epoch);
+            let opened = self.inner.open_attempt(open).await?;
+            if let Err(broken) = epochs::check(&lanes, &lane, epoch, &opened) {
+                self.seat.dice.broken.lock().push(broken);
+            }
+            Ok(opened)
+        };
+        self.call(&name, act).await
     }
 
     async fn settle(&self, settlement: Settlement) -> Result<Settled> {

@@ -1,18 +1,17 @@
-//! Torture in small: a few seeds, and the same seed twice.
+//! Torture in small: a few seeds, the same seed twice, and every wound found.
 
-use landfall_sim::torture::{Options, run};
+use landfall_core::wound::{self, Wound};
+use landfall_sim::torture::{Failure, Options, run};
+
+/// A wound must be found within this many seeds.
+const SEEDS_MAX: u64 = 300;
 
 #[test]
 fn a_handful_of_seeds_hold() {
-    for seed in 0..20 {
+    for seed in 0..40 {
         let report = run(seed, Options::default());
-        assert_eq!(
-            report.failure,
-            None,
-            "seed {seed}: {}\n{:#?}",
-            report.plan.describe(),
-            report.story
-        );
+        let plan = report.plan.describe();
+        assert_eq!(report.failure, None, "seed {seed}: {plan}\n{:#?}", report.story);
     }
 }
 
@@ -23,4 +22,32 @@ fn the_same_seed_gives_the_same_history() {
         let twice = run(seed, Options::default());
         assert_eq!(once.digest, twice.digest, "seed {seed}");
     }
+}
+
+/// How many seeds it takes to find a wound, and what gave it away.
+fn seeds_to_find(wound: Wound) -> Option<(u64, String)> {
+    wound::inflict(Some(wound));
+    let found = (0..SEEDS_MAX).find_map(|seed| {
+        let broken = match run(seed, Options::default()).failure? {
+            Failure::Safety(broken) => broken.rule.to_owned(),
+            Failure::Liveness(_) => "everything comes to rest".to_owned(),
+            Failure::Crash(panic) => panic,
+        };
+        Some((seed + 1, broken))
+    });
+    wound::inflict(None);
+    found
+}
+
+#[test]
+fn every_wound_is_found() {
+    let threads = Wound::ALL.map(|wound| (wound, std::thread::spawn(move || seeds_to_find(wound))));
+    let mut missed = Vec::new();
+    for (wound, thread) in threads {
+        match thread.join().expect("a wounded run is a report, not a panic") {
+            Some((seeds, rule)) => println!("{wound:?}: {seeds} seeds, by \u{201c}{rule}\u{201d}"),
+            None => missed.push(wound),
+        }
+    }
+    assert!(missed.is_empty(), "not found within {SEEDS_MAX} seeds: {missed:?}");
 }

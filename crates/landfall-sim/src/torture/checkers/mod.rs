@@ -3,7 +3,10 @@
 //! A check reads the store and the ledger as they are and says what is wrong, or nothing. Checks
 //! fail on overpayment as well as on loss.
 
+mod blame;
 mod conserved;
+pub mod epochs;
+mod fairness;
 mod final_states;
 mod lane_order;
 mod paid_once;
@@ -112,9 +115,11 @@ pub fn safe(evidence: &Evidence) -> Result<(), Broken> {
 pub async fn at_rest(evidence: &Evidence, store: &dyn Store) -> Result<(), Broken> {
     safe(evidence)?;
     conserved::check(evidence)?;
+    fairness::check(evidence)?;
     for transfer in &evidence.transfers {
         let trail: Vec<TrailEntry> = store.trail(transfer.id).await.unwrap_or_default();
         trails::check(transfer, &trail)?;
+        blame::check(&evidence.attempts, transfer, &trail)?;
     }
     Ok(())
 }

@@ -1,0 +1,78 @@
+//! Deliberate mistakes, to prove that the checkers can see.
+//!
+//! Only a build with the feature `wounds` can be wounded, and only tests ask for it; anywhere else
+//! [`is`] is `false` and costs nothing. Each wound is a mistake that some relay has made.
+
+/// One mistake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wound {
+    /// The attempt is stored after it was sent.
+    StoredAfterSent,
+    /// A broadcast without an answer counts as failed.
+    TimeoutIsFailure,
+    /// A process whose lease ran out still writes.
+    EpochUnchecked,
+    /// What no node knows yet is signed anew.
+    NewBytesWhileAdrift,
+    /// The wrong member of a reverted batch is blamed.
+    BlameByPosition,
+    /// A client's retry is taken for a new transfer.
+    RetryIsNew,
+    /// A hint is believed, though the store says that the transfer has moved on.
+    HintOverStore,
+    /// A nonce is given back.
+    NonceReused,
+    /// A node that has not reached the deciding block is believed.
+    LookedTooEarly,
+    /// An attempt is settled though it was decided before.
+    SettledTwice,
+    /// The same key with other parameters is taken for the same transfer.
+    FingerprintIgnored,
+}
+
+impl Wound {
+    pub const ALL: [Wound; 11] = [
+        Wound::StoredAfterSent,
+        Wound::TimeoutIsFailure,
+        Wound::EpochUnchecked,
+        Wound::NewBytesWhileAdrift,
+        Wound::BlameByPosition,
+        Wound::RetryIsNew,
+        Wound::HintOverStore,
+        Wound::NonceReused,
+        Wound::LookedTooEarly,
+        Wound::SettledTwice,
+        Wound::FingerprintIgnored,
+    ];
+}
+
+#[cfg(feature = "wounds")]
+mod inflicted {
+    use std::cell::Cell;
+
+    use super::Wound;
+
+    thread_local! {
+        // A torture run lives in one thread; runs in others are not hurt.
+        static WOUND: Cell<Option<Wound>> = const { Cell::new(None) };
+    }
+
+    /// Wounds everything that runs on this thread, or heals it.
+    pub fn inflict(wound: Option<Wound>) {
+        WOUND.with(|held| held.set(wound));
+    }
+
+    pub fn is(wound: Wound) -> bool {
+        WOUND.with(|held| held.get() == Some(wound))
+    }
+}
+
+#[cfg(feature = "wounds")]
+pub use inflicted::{inflict, is};
+
+/// Whether this mistake is to be made.
+#[cfg(not(feature = "wounds"))]
+#[inline(always)]
+pub fn is(_: Wound) -> bool {
+    false
+}
