@@ -260,6 +260,9 @@ pub struct TortureArguments {
     /// Switches faults off, by name: crash,freeze,…
     #[arg(long, value_delimiter = ',')]
     pub without: Vec<String>,
+    /// What happens by chance, apart from what a seed plans; the seed itself unless given.
+    #[arg(long)]
+    pub dice: Option<u64>,
     /// Transfers of each world, whatever its seed says.
     #[arg(long)]
     pub transfers: Option<usize>,

@@ -106,7 +106,7 @@ impl Shared {
             let report = run_plan(self.cut.plan(seed), options(self.keep_trace));
             lock(&self.sum).add(&report);
             if self.keep_trace {
-                report::write_trace(&report);
+                report::write_trace(seed, &report);
             }
             if report.failure.is_some() {
                 self.over.store(true, Ordering::Relaxed);
@@ -171,7 +171,8 @@ pub fn run(arguments: &TortureArguments) -> ExitCode {
     let sum = lock(&shared.sum).clone();
     let failed = std::mem::take(&mut *lock(&shared.failed));
     let others: Vec<u64> = failed.keys().skip(1).copied().collect();
-    let verdict = failed.into_values().next().map(|report| report::Found::new(report, &others));
+    let first = failed.into_iter().next();
+    let verdict = first.map(|(seed, report)| report::Found::new(seed, &shared.cut, report, others));
     report::print(&show, &sum, seconds, verdict.as_ref());
     report::exit_code(verdict.as_ref())
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use landfall_sim::torture::{Failure, Report};
 use serde_json::{Value, json};
 
-use super::cut::{Cut, shorten};
+use super::cut::{Cut, Shortest, shorten};
 use super::{Sum, trace_file};
 use crate::show::{Show, Style, Table};
 
@@ -13,23 +13,30 @@ const HOUR_MS: f64 = 3_600_000.0;
 
 /// A failing seed, and the shortest way to see it fail again.
 pub struct Found {
+    seed: u64,
     report: Report,
-    cut: Cut,
-    shortest: Report,
-    worlds: usize,
+    shortest: Shortest,
     others: Vec<u64>,
 }
 
 impl Found {
     /// Looks for the shortest reproduction: takes a while.
-    pub fn new(report: Report, others: &[u64]) -> Found {
-        eprintln!("seed {} failed; looking for a shorter way to see it", report.seed);
-        let (cut, shortest, worlds) = shorten(report.clone());
-        Found { report, cut, shortest, worlds, others: others.to_vec() }
+    pub fn new(seed: u64, cut: &Cut, report: Report, others: Vec<u64>) -> Found {
+        eprintln!("seed {seed} failed; looking for a shorter way to see it");
+        let shortest = shorten(seed, cut, &report);
+        Found { seed, report, shortest, others }
     }
 
     fn command(&self) -> String {
-        self.cut.command(self.report.seed)
+        self.shortest.cut.command(self.seed)
+    }
+
+    /// A shorter world may fail without a transfer to blame.
+    fn story(&self) -> &[String] {
+        match self.shortest.report.story.is_empty() {
+            true => &self.report.story,
+            false => &self.shortest.report.story,
+        }
     }
 }
 
@@ -55,11 +62,11 @@ fn sentence(failure: &Failure) -> String {
 }
 
 /// Writes a whole history into the current folder, and says where.
-pub fn write_trace(report: &Report) {
-    let path = trace_file(report.seed);
+pub fn write_trace(seed: u64, report: &Report) {
+    let path = trace_file(seed);
     let shown = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
     match std::fs::write(&path, report.trace.join("\n") + "\n") {
-        Ok(()) => eprintln!("seed {}: the whole history is in {}", report.seed, shown.display()),
+        Ok(()) => eprintln!("seed {seed}: the whole history is in {}", shown.display()),
         Err(error) => eprintln!("error: {} cannot be written ({error})", shown.display()),
     }
 }
@@ -92,27 +99,23 @@ pub fn print(show: &Show, sum: &Sum, seconds: f64, found: Option<&Found>) {
 fn tell(show: &Show, found: &Found) {
     let report = &found.report;
     let Some(failure) = &report.failure else { return };
-    let title = format!("seed {}: {}", report.seed, kind(failure).0);
+    let title = format!("seed {}: {}", found.seed, kind(failure).0);
     show.line(&format!("{}  {}", show.paint(Style::Bad, &title), sentence(failure)));
     show.line(&format!("  plan      {}", report.plan.describe()));
-    show.line(&format!("  shortest  {}", found.shortest.plan.describe()));
+    show.line(&format!("  shortest  {}", found.shortest.report.plan.describe()));
     show.line(&format!(
         "            {}  {}",
         show.paint(Style::Bold, &found.command()),
-        show.paint(Style::Dim, &format!("(after {} worlds; add --trace)", found.worlds))
+        show.paint(Style::Dim, &format!("(after {} worlds; add --trace)", found.shortest.worlds))
     ));
-    if let Some(shorter) = &found.shortest.failure {
+    if let Some(shorter) = &found.shortest.report.failure {
         show.line(&format!("            {}", sentence(shorter)));
     }
     if !found.others.is_empty() {
         let others: Vec<String> = found.others.iter().map(u64::to_string).collect();
         show.line(&format!("  also      seeds {}", others.join(", ")));
     }
-    let story = match found.shortest.story.is_empty() {
-        true => &report.story,
-        false => &found.shortest.story,
-    };
-    for line in story {
+    for line in found.story() {
         show.line(&format!("  {line}"));
     }
     show.line("");
@@ -122,13 +125,13 @@ fn value(sum: &Sum, seconds: f64, found: Option<&Found>) -> Value {
     let failure = found.and_then(|found| {
         let failure = found.report.failure.as_ref()?;
         Some(json!({
-            "seed": found.report.seed,
+            "seed": found.seed,
             "kind": kind(failure).0,
             "what": sentence(failure),
             "plan": found.report.plan.describe(),
-            "shortest": found.shortest.plan.describe(),
+            "shortest": found.shortest.report.plan.describe(),
             "reproduce": found.command(),
-            "story": found.shortest.story,
+            "story": found.story(),
             "other_seeds": found.others,
         }))
     });
@@ -155,8 +158,8 @@ mod tests {
         let mut report = run_plan(calm, options(false));
         report.failure = Some(failure);
         report.story = vec!["k1 is COMPLETED".into()];
-        let shortest = report.clone();
-        Found { report, cut: Cut::default(), shortest, worlds: 3, others: vec![9] }
+        let shortest = Shortest { cut: Cut::default(), report: report.clone(), worlds: 3 };
+        Found { seed: 7, report, shortest, others: vec![9] }
     }
 
     #[test]
