@@ -1,6 +1,7 @@
 //! One relay instance: the real engine and the real rail, in a seat.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use landfall_core::Clock;
 use landfall_core::rail::Rail;
@@ -17,6 +18,9 @@ use super::store::FaultyStore;
 use super::wire::{FaultyQueue, FaultyWire};
 use crate::near::server::{CHAIN_ID, RELAY, TOKEN};
 use crate::world::Network;
+
+/// How long a polite end may take.
+const GRACE: Duration = Duration::from_secs(30);
 
 /// A relay that can be started, crashed and started again.
 pub struct Instance {
@@ -79,6 +83,19 @@ impl Instance {
             biased;
             _ = self.seat.dying.notified() => {}
             engine = started => self.engine = engine.ok(),
+        }
+    }
+
+    /// A polite end: what is being stored is stored, and the lanes are given back.
+    pub async fn stop(&mut self) {
+        if let Some(engine) = self.engine.take() {
+            self.seat.log("leaves");
+            tokio::select! {
+                biased;
+                _ = self.seat.dying.notified() => {}
+                _ = engine.stop(GRACE) => {}
+            }
+            engine.abort().await;
         }
     }
 

@@ -10,6 +10,7 @@
 //! `store` and `wire`; `chaos` is the weather; `clients` and `operator` are the people.
 
 pub mod checkers;
+pub mod enumerate;
 pub mod plan;
 pub mod seat;
 

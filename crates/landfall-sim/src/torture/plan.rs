@@ -89,6 +89,44 @@ impl Plan {
         }
     }
 
+    /// Nothing goes wrong.
+    pub fn calm(seed: u64) -> Plan {
+        Plan {
+            seed,
+            instances: 1,
+            nodes: 3,
+            keys: 1,
+            transfers: 1,
+            receivers: 1,
+            block_ms: 300,
+            storm_ms: 6_000,
+            validity_blocks: 2_000,
+            crash: 0.0,
+            crash_at_call: 0.0,
+            freeze: 0.0,
+            clock_jump: 0.0,
+            store_fails_before: 0.0,
+            store_fails_after: 0.0,
+            store_slow: 0.0,
+            store_rollback: 0.0,
+            hint_lost: 0.0,
+            hint_twice: 0.0,
+            request_lost: 0.0,
+            answer_lost: 0.0,
+            request_late: 0.0,
+            rate_limited: 0.0,
+            server_error: 0.0,
+            garbage: 0.0,
+            node_trouble: 0.0,
+            black_out: 0.0,
+            reorg: 0.0,
+            foreign: 0.0,
+            included_invalid: 0.0,
+            unregister: 0.0,
+            drain: 0.0,
+        }
+    }
+
     /// The faults that are on, for people.
     pub fn describe(&self) -> String {
         let rates = [

@@ -20,13 +20,14 @@ use rand::rngs::StdRng;
 use super::chaos::Chaos;
 use super::checkers::{self, Broken, Evidence, Promises};
 use super::clients::{Town, client};
+use super::enumerate::Scenario;
 use super::instance::Instance;
 use super::operator;
 use super::plan::Plan;
-use super::seat::{Dice, Seat, Trace};
+use super::seat::{Dice, Seat, Strike, Trace};
 use crate::near::keys;
 use crate::near::ledger::state::Slot;
-use crate::near::ledger::{Genesis, Ledger, Settings};
+use crate::near::ledger::{Decree, Genesis, Ledger, Settings};
 use crate::near::server::{CHAIN_ID, RELAY, TOKEN};
 use crate::world::Network;
 
@@ -107,13 +108,8 @@ pub fn run_plan(plan: Plan, options: Options) -> Report {
     note_panics();
     NOTING.with(|noting| *noting.borrow_mut() = true);
     PANICS.with(|panics| panics.borrow_mut().clear());
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .expect("a runtime without I/O can always be made");
     let ran = panic::catch_unwind(AssertUnwindSafe(|| {
-        runtime.block_on(async {
+        alone(async {
             let mut world = World::new(plan.clone(), options).await;
             let failure = world.live().await.err();
             world.report(failure).await
@@ -138,7 +134,19 @@ pub fn run_plan(plan: Plan, options: Options) -> Report {
     report
 }
 
-struct World {
+/// Runs a world on a runtime of its own, with time that moves only when everybody waits.
+pub(super) fn alone<T>(world: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime without I/O can always be made");
+    runtime.block_on(world)
+}
+
+pub(super) struct World {
+    /// What is enumerated, if this is no torture.
+    pub scenario: Option<Scenario>,
     plan: Arc<Plan>,
     dice: Arc<Dice>,
     trace: Arc<Trace>,
@@ -154,7 +162,7 @@ struct World {
 }
 
 impl World {
-    async fn new(plan: Plan, options: Options) -> World {
+    pub async fn new(plan: Plan, options: Options) -> World {
         let plan = Arc::new(plan);
         let dice = Arc::new(Dice::new(plan.seed));
         let trace = Arc::new(Trace::new(options.keep_trace));
@@ -180,6 +188,7 @@ impl World {
         let chaos =
             Chaos::new(plan.clone(), dice.clone(), network.clone(), store.clone(), keys.clone());
         World {
+            scenario: None,
             plan,
             dice,
             trace,
@@ -195,8 +204,32 @@ impl World {
         }
     }
 
+    /// What enumeration does to the first instance.
+    pub fn strike_first(&self, strike: Option<Strike>) {
+        *self.instances[0].seat.strike.lock() = strike;
+    }
+
+    pub fn calls_of_first(&self) -> u64 {
+        self.instances[0].seat.calls()
+    }
+
+    /// The one thing that happens in a scenario.
+    async fn play(&mut self, scenario: Scenario) {
+        match (scenario, self.tick) {
+            (Scenario::Poison, 12) => {
+                let account_id = "r1.near".parse().expect("a well-formed account id");
+                self.network.ledger.lock().decree(Decree::Unregister { account_id });
+            }
+            (Scenario::Takeover, 6) => self.instances[0].crash().await,
+            (Scenario::Fence, 2) => self.network.all(|node| node.forgets = true),
+            (Scenario::Fence, 100) => self.network.all(|node| node.forgets = false),
+            (Scenario::Shutdown, 8) => self.instances[0].stop().await,
+            _ => {}
+        }
+    }
+
     /// Storm, then calm.
-    async fn live(&mut self) -> Result<(), Failure> {
+    pub async fn live(&mut self) -> Result<(), Failure> {
         for number in 0..self.plan.transfers {
             let receiver = self.dice.between(0, self.plan.receivers as u64 - 1);
             let when_ms = self.dice.between(0, self.plan.storm_ms * 3 / 4);
@@ -209,6 +242,9 @@ impl World {
         }
         while self.tick * TICK_MS < self.plan.storm_ms {
             self.chaos.tick(self.tick, &mut self.instances, &self.town).await;
+            if let Some(scenario) = self.scenario {
+                self.play(scenario).await;
+            }
             self.step().await?;
         }
         self.dice.stormy.store(false, Ordering::Relaxed);

@@ -83,11 +83,13 @@ impl Trace {
     }
 }
 
-/// Where crash-point enumeration wants the crash: at the n-th call, before or after it.
+/// What enumeration does to the n-th call of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CrashPoint {
-    pub call: u64,
-    pub after: bool,
+pub enum Strike {
+    CrashBefore(u64),
+    CrashAfter(u64),
+    /// The call is made twice, and the second answer counts.
+    Repeat(u64),
 }
 
 /// One instance's place in the world.
@@ -102,7 +104,7 @@ pub struct Seat {
     /// Told when the instance must die here.
     pub dying: Notify,
     doomed: AtomicBool,
-    pub crash_point: Mutex<Option<CrashPoint>>,
+    pub strike: Mutex<Option<Strike>>,
     calls: AtomicU64,
 }
 
@@ -124,7 +126,7 @@ impl Seat {
             frozen: Beacon::new(false),
             dying: Notify::new(),
             doomed: AtomicBool::new(false),
-            crash_point: Mutex::new(None),
+            strike: Mutex::new(None),
             calls: AtomicU64::new(0),
         }
     }
@@ -180,7 +182,7 @@ impl Seat {
         self.pass().await;
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         self.log(call);
-        let planned = *self.crash_point.lock() == Some(CrashPoint { call: number, after: false });
+        let planned = *self.strike.lock() == Some(Strike::CrashBefore(number));
         if planned || self.dice.strikes(self.plan.crash_at_call) {
             self.die(&format!("before {call}")).await;
         }
@@ -189,11 +191,16 @@ impl Seat {
 
     /// After such a call took effect.
     pub async fn after(&self, call: &str, number: u64) {
-        let planned = *self.crash_point.lock() == Some(CrashPoint { call: number, after: true });
+        let planned = *self.strike.lock() == Some(Strike::CrashAfter(number));
         if planned || self.dice.strikes(self.plan.crash_at_call) {
             self.die(&format!("after {call}")).await;
         }
         self.pass().await;
+    }
+
+    /// Whether this call is to be made twice.
+    pub fn repeats(&self, number: u64) -> bool {
+        *self.strike.lock() == Some(Strike::Repeat(number))
     }
 
     pub async fn delay(&self, most_ms: u64) {

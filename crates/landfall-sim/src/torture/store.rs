@@ -23,6 +23,16 @@ pub struct FaultyStore {
 impl FaultyStore {
     /// Runs one call with everything that can go wrong around it.
     async fn call<T>(&self, name: &str, act: impl Future<Output = Result<T>>) -> Result<T> {
+        self.call_or_repeat(name, act, async {}).await
+    }
+
+    /// The same for a write, which enumeration may want made twice.
+    async fn call_or_repeat<T>(
+        &self,
+        name: &str,
+        act: impl Future<Output = Result<T>>,
+        first: impl Future<Output = ()>,
+    ) -> Result<T> {
         let plan = self.seat.plan.clone();
         let number = self.seat.before(name).await;
         if self.seat.dice.strikes(plan.store_slow) {
@@ -31,6 +41,9 @@ impl FaultyStore {
         if self.seat.dice.strikes(plan.store_fails_before) {
             self.seat.log("store refuses");
             return Err(StoreError::Unavailable("injected before".to_owned()));
+        }
+        if self.seat.repeats(number) {
+            first.await;
         }
         let answer = act.await;
         self.seat.after(name, number).await;
@@ -49,15 +62,19 @@ impl Store for FaultyStore {
     }
 
     async fn accept(&self, batch: Vec<NewTransfer>) -> Result<Vec<Accepted>> {
-        self.call("accept", self.inner.accept(batch)).await
+        let first = async { _ = self.inner.accept(batch.clone()).await };
+        self.call_or_repeat("accept", self.inner.accept(batch.clone()), first).await
     }
 
     async fn apply(&self, moves: Vec<Move>) -> Result<AppliedBatch> {
-        self.call("apply", self.inner.apply(moves)).await
+        let first = async { _ = self.inner.apply(moves.clone()).await };
+        self.call_or_repeat("apply", self.inner.apply(moves.clone()), first).await
     }
 
     async fn open_attempt(&self, open: OpenAttempt) -> Result<Opened> {
         let name = format!("open {} {}", open.lane, open.nonce);
+        let repeated = open.clone();
+        let first = async { _ = self.inner.open_attempt(repeated).await };
         let act = async {
             let lanes = self.inner.lanes().await?;
             let (lane, epoch) = (open.lane.clone(), open.epoch);
@@ -67,12 +84,13 @@ impl Store for FaultyStore {
             }
             Ok(opened)
         };
-        self.call(&name, act).await
+        self.call_or_repeat(&name, act, first).await
     }
 
     async fn settle(&self, settlement: Settlement) -> Result<Settled> {
         let name = format!("settle {}", settlement.attempt);
-        self.call(&name, self.inner.settle(settlement)).await
+        let first = async { _ = self.inner.settle(settlement.clone()).await };
+        self.call_or_repeat(&name, self.inner.settle(settlement.clone()), first).await
     }
 
     async fn sight(&self, attempt: AttemptId, epoch: Epoch, sighting: Sighting) -> Result<bool> {

@@ -77,6 +77,10 @@ impl Transport for FaultyWire {
         if let Some(answer) = self.refused() {
             return answer;
         }
+        if self.seat.repeats(number) {
+            // Whatever came of the first, the second is what is answered.
+            let _ = self.inner.post(url, body.clone(), timeout).await;
+        }
         let answer = self.inner.post(url, body, timeout).await;
         self.seat.after(&name, number).await;
         if dice.strikes(plan.answer_lost) {

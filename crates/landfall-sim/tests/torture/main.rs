@@ -1,6 +1,7 @@
 //! Torture in small: a few seeds, the same seed twice, and every wound found.
 
 use landfall_core::wound::{self, Wound};
+use landfall_sim::torture::enumerate::{Scenario, enumerate};
 use landfall_sim::torture::{Failure, Options, run};
 
 /// A wound must be found within this many seeds.
@@ -22,6 +23,21 @@ fn the_same_seed_gives_the_same_history() {
         let twice = run(seed, Options::default());
         assert_eq!(once.digest, twice.digest, "seed {seed}");
     }
+}
+
+/// Crashed before and after every call, and every effect repeated: no run may differ in the end.
+#[test]
+fn a_crash_at_every_single_point_changes_nothing() {
+    let threads = Scenario::ALL.map(|one| std::thread::spawn(move || enumerate(one)));
+    let mut runs = 0;
+    for thread in threads {
+        let done = thread.join().expect("an enumeration reports");
+        println!("{:?}: {} calls, {} runs", done.scenario, done.calls, done.runs);
+        assert!(done.failures.is_empty(), "{:?}: {:#?}", done.scenario, done.failures);
+        assert!(done.calls > 10, "a scenario that does next to nothing proves nothing");
+        runs += done.runs;
+    }
+    println!("{runs} runs in all");
 }
 
 /// How many seeds it takes to find a wound, and what gave it away.
