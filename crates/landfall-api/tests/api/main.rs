@@ -2,6 +2,7 @@
 //! memory (`world`), and a few over the real engine (`engine`).
 
 mod access;
+mod damaged;
 mod engine;
 mod health;
 mod lists;

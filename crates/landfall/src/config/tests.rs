@@ -243,3 +243,29 @@ fn the_reference_page_is_true() {
     let written = std::fs::read_to_string(&page).unwrap_or_default();
     assert_eq!(written, reference_markdown(), "run `cargo xtask docs`");
 }
+
+/// Whatever the file holds, it is read or its mistakes are named; nothing panics, and no secret
+/// of it is told.
+#[test]
+fn a_damaged_file_is_read_or_its_mistakes_are_named() {
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+    let mut random = StdRng::seed_from_u64(1);
+    for _ in 0..1_000 {
+        let mut bytes = WHOLE.as_bytes().to_vec();
+        for _ in 0..random.random_range(1..=4) {
+            let at = random.random_range(0..bytes.len());
+            match random.random_range(0..3) {
+                0 => bytes[at] = random.random_range(b' '..=b'~'),
+                1 => bytes.insert(at, *b"[]=\"\n".get(at % 5).unwrap_or(&b'=')),
+                _ => bytes.truncate(at.max(1)),
+            }
+        }
+        let file = String::from_utf8(bytes).expect("only ASCII is put in");
+        if let Err(mistakes) = read(&file, &[]) {
+            assert!(!mistakes.0.is_empty(), "{file}");
+            let told = format!("{mistakes} {mistakes:?}");
+            assert!(!told.contains("ed25519:aaaa"), "{told}");
+        }
+    }
+}
