@@ -1,5 +1,5 @@
-//! Damaged requests: whatever arrives, the answer is a clear one, nothing panics, and what is stored
-//! is what a well-formed request asked for.
+//! Damaged requests: whatever arrives, the answer is a clear one, nothing panics, and what is
+//! stored is what a well-formed request asked for.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -11,8 +11,10 @@ use crate::world::World;
 
 const ROUNDS: usize = 4_000;
 const ONE: &[u8] = br#"{"receiver_id":"alice.near","amount":"1000000000","memo":"rent"}"#;
-const MANY: &[u8] = br#"[{"idempotency_key":"a","receiver_id":"alice.near","amount":"5","memo":"m"},
-{"idempotency_key":"b","receiver_id":"bob.near","amount":"340282366920938463463374607431768211455"}]"#;
+const MANY: &[u8] = br#"[
+{"idempotency_key":"a","receiver_id":"alice.near","amount":"5","memo":"m"},
+{"idempotency_key":"b","receiver_id":"bob.near","amount":"340282366920938463463374607431768211455"}
+]"#;
 const LINES: &[u8] =
     b"{\"idempotency_key\":\"a\",\"receiver_id\":\"alice.near\",\"amount\":\"5\"}\n
 {\"idempotency_key\":\"b\",\"receiver_id\":\"bob.near\",\"amount\":\"6\"}\n";
@@ -55,7 +57,7 @@ async fn check(path: &str, kind: &str, whole: &[u8]) {
             assert!(error.is_some_and(|error| !error.is_empty()), "no reason for {shown:?}");
         }
     }
-    // Damage may leave a well-formed request; then it was taken as it stands, by the ledger's rules.
+    // Damage may leave a well-formed request; then it was taken as it stands, by the rules.
     for (transfer, _) in &world.desk.book.lock().transfers {
         let Payload::Near(payout) = &transfer.payload;
         assert!(payout.receiver_id.parse::<near_account_id::AccountId>().is_ok());
