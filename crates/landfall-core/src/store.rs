@@ -83,6 +83,30 @@ pub struct OpenAttempt {
     pub now_ms: u64,
 }
 
+impl OpenAttempt {
+    /// The attempt as it is once a store has opened it under `id`.
+    pub fn opened_as(&self, id: AttemptId) -> Attempt {
+        Attempt {
+            id,
+            rail: self.rail,
+            lane: self.lane.clone(),
+            epoch: self.epoch,
+            nonce: self.nonce,
+            purpose: self.purpose,
+            hash: self.signed.hash.clone(),
+            bytes: self.signed.bytes.clone(),
+            base_block: self.signed.base_block.clone(),
+            base_height: self.signed.base_height,
+            expires_height: self.signed.expires_height,
+            members: self.moves.iter().map(|step| step.id).collect(),
+            opened_ms: self.now_ms,
+            sightings: Vec::new(),
+            fate: None,
+            decided_ms: None,
+        }
+    }
+}
+
 /// The answer to opening an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Opened {

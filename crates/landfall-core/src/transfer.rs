@@ -8,6 +8,9 @@ use crate::ids::{AttemptId, Fingerprint, TransferId};
 use crate::machine::{Event, Illegal, Payload, State};
 use crate::trail::{Fault, Note, TrailEntry};
 
+/// The version of a transfer that has not moved yet.
+pub const FIRST_VERSION: u64 = 1;
+
 /// What a client asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transfer {
@@ -78,6 +81,31 @@ impl NewTransfer {
             created_ms: now_ms,
             trail,
         })
+    }
+}
+
+impl NewTransfer {
+    /// The transfer as it is once a store has accepted it under `id`.
+    pub fn accepted_as(&self, id: TransferId) -> Transfer {
+        Transfer {
+            id,
+            tenant: self.tenant.clone(),
+            key: self.key.clone(),
+            fingerprint: self.fingerprint,
+            payload: self.payload.clone(),
+            state: self.state,
+            version: FIRST_VERSION,
+            attempt: None,
+            stage_retries: 0,
+            retry_count: 0,
+            due_ms: self.due_ms,
+            aside: None,
+            tx_hash: None,
+            error: None,
+            created_ms: self.created_ms,
+            updated_ms: self.created_ms,
+            completed_ms: None,
+        }
     }
 }
 

@@ -447,24 +447,7 @@ impl Driver {
 
     /// The mistake of a wounded build.
     async fn send_too_early(&self, open: &OpenAttempt) {
-        let attempt = Attempt {
-            id: AttemptId(0),
-            rail: open.rail,
-            lane: open.lane.clone(),
-            epoch: open.epoch,
-            nonce: open.nonce,
-            purpose: open.purpose,
-            hash: open.signed.hash.clone(),
-            bytes: open.signed.bytes.clone(),
-            base_block: open.signed.base_block.clone(),
-            base_height: open.signed.base_height,
-            expires_height: open.signed.expires_height,
-            members: open.moves.iter().map(|step| step.id).collect(),
-            opened_ms: open.now_ms,
-            sightings: Vec::new(),
-            fate: None,
-            decided_ms: None,
-        };
+        let attempt = open.opened_as(AttemptId(0));
         self.shared.rail.broadcast(&attempt, 0).await;
     }
 

@@ -8,9 +8,6 @@ use landfall_core::{NewTransfer, Transfer, TransferId};
 
 use crate::{Key, Tables};
 
-/// The version of a transfer that has not moved yet.
-const FIRST_VERSION: u64 = 1;
-
 impl Tables {
     pub(crate) fn accept(&mut self, batch: Vec<NewTransfer>) -> Vec<Accepted> {
         batch.into_iter().map(|new| self.accept_one(new)).collect()
@@ -31,25 +28,7 @@ impl Tables {
 
     fn create(&mut self, key: Key, new: NewTransfer) -> Transfer {
         let id = TransferId(self.transfers.last_key_value().map_or(0, |(last, _)| last.0) + 1);
-        let transfer = Transfer {
-            id,
-            tenant: new.tenant,
-            key: new.key,
-            fingerprint: new.fingerprint,
-            payload: new.payload,
-            state: new.state,
-            version: FIRST_VERSION,
-            attempt: None,
-            stage_retries: 0,
-            retry_count: 0,
-            due_ms: new.due_ms,
-            aside: None,
-            tx_hash: None,
-            error: None,
-            created_ms: new.created_ms,
-            updated_ms: new.created_ms,
-            completed_ms: None,
-        };
+        let transfer = new.accepted_as(id);
         self.keys.insert(key, id);
         self.trails.insert(id, new.trail);
         self.transfers.insert(id, transfer.clone());

@@ -40,24 +40,7 @@ impl Tables {
             let reused = wound::is(Wound::NonceReused);
             lane.next_nonce = Some(if reused { open.nonce } else { open.nonce.next() });
         });
-        let attempt = Attempt {
-            id,
-            rail: open.rail,
-            lane: open.lane,
-            epoch: open.epoch,
-            nonce: open.nonce,
-            purpose: open.purpose,
-            hash: open.signed.hash,
-            bytes: open.signed.bytes,
-            base_block: open.signed.base_block,
-            base_height: open.signed.base_height,
-            expires_height: open.signed.expires_height,
-            members: open.moves.iter().map(|step| step.id).collect(),
-            opened_ms: open.now_ms,
-            sightings: Vec::new(),
-            fate: None,
-            decided_ms: None,
-        };
+        let attempt = open.opened_as(id);
         self.attempts.insert(id, attempt.clone());
         Opened::Stored(Box::new(attempt))
     }

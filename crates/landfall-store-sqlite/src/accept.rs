@@ -5,6 +5,7 @@
 //! another key sends the search to the next number.
 
 use landfall_core::store::Accepted;
+use landfall_core::transfer::FIRST_VERSION;
 use landfall_core::{Fingerprint, NewTransfer, RailName, Transfer, TransferId, trail};
 use rusqlite::{Connection, OptionalExtension};
 use sha2::{Digest, Sha256};
@@ -12,9 +13,6 @@ use sha2::{Digest, Sha256};
 use crate::fault::{Done, corrupt, time, uint};
 use crate::readers::Reader;
 use crate::writer::Tx;
-
-/// The version of a transfer that has not moved yet.
-const FIRST_VERSION: u64 = 1;
 
 /// A new transfer with everything worked out that does not need the writer.
 pub(crate) struct Prepared {
@@ -103,30 +101,8 @@ impl Tx<'_> {
         let hot = (id, state, FIRST_VERSION as i64, new.due_ms.map(time), created, dead);
         self.db.prepare_cached(sql)?.execute(hot)?;
         self.count(state, 1);
-        transfer_of(new, id)
+        Ok(new.accepted_as(TransferId(uint(id)?)))
     }
-}
-
-fn transfer_of(new: &NewTransfer, id: i64) -> Done<Transfer> {
-    Ok(Transfer {
-        id: TransferId(uint(id)?),
-        tenant: new.tenant.clone(),
-        key: new.key.clone(),
-        fingerprint: new.fingerprint,
-        payload: new.payload.clone(),
-        state: new.state,
-        version: FIRST_VERSION,
-        attempt: None,
-        stage_retries: 0,
-        retry_count: 0,
-        due_ms: new.due_ms,
-        aside: None,
-        tx_hash: None,
-        error: None,
-        created_ms: new.created_ms,
-        updated_ms: new.created_ms,
-        completed_ms: None,
-    })
 }
 
 /// The key behind a hash.

@@ -50,6 +50,8 @@ pub struct FakeRail {
     pub net: Mutex<Net>,
     /// Blind to everything: every question fails.
     pub down: Mutex<bool>,
+    /// How long a broadcast takes to land.
+    pub block_ms: Mutex<u64>,
 }
 
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -71,6 +73,7 @@ impl FakeRail {
             state: Mutex::new(state),
             net: Mutex::new(Net::Good),
             down: Mutex::new(false),
+            block_ms: Mutex::new(0),
         }
     }
 
@@ -180,6 +183,10 @@ impl Rail for FakeRail {
         lane: &LaneId,
         nonce: Nonce,
     ) -> Result<Signed, RailError> {
+        let is_foreign = |payload: &&Payload| payload.receiver().starts_with("elsewhere");
+        if purpose == Purpose::Pay && payloads.iter().any(is_foreign) {
+            return Err(RailError::Misconfigured("of another token".into()));
+        }
         let actions = payloads
             .iter()
             .map(|payload| (payload.receiver().to_owned(), payload.amount()))
@@ -201,6 +208,8 @@ impl Rail for FakeRail {
 
     async fn broadcast(&self, attempt: &Attempt, _: u32) -> Broadcast {
         self.state.lock().broadcasts += 1;
+        let block_ms = *self.block_ms.lock();
+        tokio::time::sleep(std::time::Duration::from_millis(block_ms)).await;
         let unsure = |shortage| Broadcast::Unsure { cause: "lost".into(), shortage };
         if self.ask().is_err() {
             return unsure(None);

@@ -134,3 +134,49 @@ async fn the_same_key_gives_the_same_transfer_for_ever() {
     world.sleep(10_000).await;
     assert_eq!(world.paid("alice.near"), 1);
 }
+
+/// Accepted under a configuration that has changed since: set aside, and nobody else waits for it.
+#[tokio::test(start_paused = true)]
+async fn a_payout_that_cannot_be_signed_holds_up_nobody_else() {
+    let world = World::new(1).await;
+    for n in 0..20 {
+        let receiver = if n == 3 { "elsewhere.near".to_owned() } else { format!("r{n}.near") };
+        world.submit(&format!("k{n}"), &receiver, 1).await;
+    }
+    world.sleep(60_000).await;
+    for n in 0..20 {
+        let expected = if n == 3 { "QUEUED_TRANSFER" } else { "COMPLETED" };
+        assert_eq!(world.state(&format!("k{n}")).await, expected, "{n}");
+    }
+    assert!(world.find("k3").await.aside.is_some());
+    assert!(world.engine.status().await.alerts.iter().any(|alert| alert.kind == "unsignable"));
+}
+
+/// New receivers arrive faster than one lane can register and pay them.
+#[tokio::test(start_paused = true)]
+async fn payments_do_not_starve_behind_registrations() {
+    let world = World::new(1).await;
+    *world.rail.block_ms.lock() = 1_200;
+    for n in 0..3_000 {
+        world.submit(&format!("k{n}"), &format!("r{n}.near"), 1).await;
+        world.sleep(10).await;
+    }
+    let paid = world.rail.state.lock().paid.len();
+    assert!(paid > 500, "{paid} were paid while others still arrived");
+}
+
+/// A wrong key: every broadcast is refused for certain. The rail pauses and says so.
+#[tokio::test(start_paused = true)]
+async fn a_relay_that_is_refused_pauses_instead_of_signing_in_a_loop() {
+    let world = World::new(1).await;
+    world.rail.state.lock().registered.insert("alice.near".into());
+    *world.rail.net.lock() = Net::Refuse;
+    world.submit("k", "alice.near", 1).await;
+    world.sleep(60_000).await;
+    let broadcasts = world.rail.state.lock().broadcasts;
+    assert!((2..60).contains(&broadcasts), "{broadcasts} broadcasts in a minute");
+    assert!(world.engine.status().await.rails[0].paused.is_some());
+    *world.rail.net.lock() = Net::Good;
+    world.sleep(30_000).await;
+    assert_eq!((world.state("k").await, world.paid("alice.near")), ("COMPLETED", 1));
+}
