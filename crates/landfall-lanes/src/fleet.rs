@@ -73,8 +73,31 @@ impl Shared {
         self.restarts.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// The waits of somebody whose question was not answered.
+    pub fn patience(&self) -> Patience {
+        Patience { next_ms: FIRST_RETRY_MS, max_ms: self.settings.retry_ms }
+    }
+
     async fn nap(&self, ms: u64) {
         self.clock.sleep(Duration::from_millis(ms)).await;
+    }
+}
+
+/// First wait before an unanswered question is repeated: most are lost alone, and a process that
+/// has just started should not sit out the full wait for one.
+const FIRST_RETRY_MS: u64 = 50;
+
+/// Waits that double up to the setting.
+pub(crate) struct Patience {
+    next_ms: u64,
+    max_ms: u64,
+}
+
+impl Patience {
+    pub fn next_wait(&mut self) -> Duration {
+        let wait_ms = self.next_ms.min(self.max_ms);
+        self.next_ms = wait_ms * 2;
+        Duration::from_millis(wait_ms)
     }
 }
 
@@ -338,6 +361,7 @@ async fn check_ledger(shared: &Shared) -> Result<Checked, String> {
 /// them go on when an operator has adopted them.
 async fn watch_over(shared: Arc<Shared>, faces: Vec<Arc<Face>>) {
     let mut stop = shared.stop.watch();
+    let mut patience = shared.patience();
     loop {
         let halted = faces.iter().any(|face| face.halted.get().is_some());
         let suspicion = shared.suspicion.lock().clone();
@@ -357,15 +381,18 @@ async fn watch_over(shared: Arc<Shared>, faces: Vec<Arc<Face>>) {
             }
         }
         let cleared = shared.cleared.get();
-        let wait_ms = match cleared {
-            true => shared.settings.halted_poll_ms,
-            false => shared.settings.retry_ms,
+        let wait = match cleared {
+            true => {
+                patience = shared.patience();
+                Duration::from_millis(shared.settings.halted_poll_ms)
+            }
+            false => patience.next_wait(),
         };
         tokio::select! {
             biased;
             _ = stop.until(|stop| *stop) => return,
             _ = shared.suspected.notified() => {}
-            _ = shared.nap(wait_ms) => {}
+            _ = shared.clock.sleep(wait) => {}
         }
     }
 }

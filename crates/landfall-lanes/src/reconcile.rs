@@ -3,8 +3,6 @@
 //! A nonce used on the ledger that no stored attempt explains means that somebody else signs with
 //! the key, or that the store has forgotten an attempt. Either way the lane must not sign.
 
-use std::time::Duration;
-
 use landfall_core::rail::LedgerNonce;
 use landfall_core::store::{Store, StoreError};
 use landfall_core::{CertificateKind, Fate, Lane, LaneId, Nonce};
@@ -60,13 +58,14 @@ pub(crate) async fn explain(
 
 /// Reconciles a held lane, asking until both ledger and store have answered.
 pub(crate) async fn reconcile(shared: &Shared, lane: &LaneId, held: &Lane) -> Verdict {
+    let mut patience = shared.patience();
     loop {
         match try_once(shared, lane, held).await {
             Ok(Some(verdict)) => return verdict,
             Ok(None) => {}
             Err(why) => tracing::debug!(%lane, why, "not reconciled yet"),
         }
-        shared.clock.sleep(Duration::from_millis(shared.settings.retry_ms)).await;
+        shared.clock.sleep(patience.next_wait()).await;
     }
 }
 

@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -24,6 +25,13 @@ use crate::answer::{self, AccountView, BlockView, KeyView, KeysView, Queried, Tx
 
 /// How long after a failed introduction an endpoint is asked again, in milliseconds.
 const INTRODUCTION_MS: u64 = 2_000;
+
+/// Times an endpoint is asked before it counts as silent in a question to a quorum.
+const QUORUM_TRIES: usize = 3;
+
+/// How long the others may still speak once a quorum has answered, in milliseconds: a node that is
+/// well answers within this, and one that is not must not hold up a start.
+const QUORUM_GRACE_MS: u64 = 100;
 
 /// At which block a question is asked.
 #[derive(Clone, Copy, Debug)]
@@ -304,6 +312,46 @@ impl Nodes {
     pub async fn chunk_on(&self, endpoint: usize, chunk: &str) -> Result<Vec<String>, RailError> {
         let answer = self.endpoints.call_on(endpoint, "chunk", &json!({"chunk_id": chunk})).await;
         answer::chunk(&answer.map_err(unavailable)?).map_err(unavailable)
+    }
+
+    /// The same question to all endpoints at once, strangers introduced on the way. Returns when
+    /// everybody has answered, or a quorum has and the rest was given a moment.
+    pub async fn ask_quorum<T, F>(&self, ask: impl Fn(usize) -> F) -> Vec<T>
+    where
+        F: Future<Output = Result<T, RailError>>,
+    {
+        let ask = &ask;
+        let one = |endpoint: usize| async move {
+            for _ in 0..QUORUM_TRIES {
+                let known = self.introduced.lock()[endpoint];
+                if !known && self.introduce_one(endpoint).await.is_err() {
+                    continue;
+                }
+                if let Ok(answer) = ask(endpoint).await {
+                    return Some(answer);
+                }
+            }
+            None
+        };
+        let mut asked: FuturesUnordered<_> = (0..self.endpoints.count()).map(one).collect();
+        let mut answers = Vec::new();
+        while answers.len() < self.endpoints.quorum() {
+            match asked.next().await {
+                Some(answer) => answers.extend(answer),
+                None => return answers,
+            }
+        }
+        let rest = async {
+            while let Some(answer) = asked.next().await {
+                answers.extend(answer);
+            }
+        };
+        tokio::select! {
+            biased;
+            _ = rest => {}
+            _ = self.clock.sleep(Duration::from_millis(QUORUM_GRACE_MS)) => {}
+        }
+        answers
     }
 
     /// The endpoints that may bear witness.

@@ -125,11 +125,9 @@ impl NearRail {
         &self,
         account: &str,
         public_key: &str,
-    ) -> Vec<Result<Option<answer::KeyView>, RailError>> {
-        let asked = self.nodes.introduced().into_iter();
-        let asked =
-            asked.map(|endpoint| self.nodes.key_on(endpoint, account, public_key, At::Final));
-        futures::future::join_all(asked).await
+    ) -> Vec<Option<answer::KeyView>> {
+        let ask = |endpoint| self.nodes.key_on(endpoint, account, public_key, At::Final);
+        self.nodes.ask_quorum(ask).await
     }
 
     /// What a result of `send_tx` comes to.
@@ -179,11 +177,10 @@ impl NearRail {
             return Err(RailError::Misconfigured(format!("{lane} is no lane of this rail")));
         };
         let views = self.key_everywhere(account, key).await;
-        let mut answered = views.into_iter().flatten().peekable();
-        if answered.peek().is_none() {
+        if views.is_empty() {
             return Err(unavailable("no node answers for the keys"));
         }
-        if answered.flatten().any(|view| view.full_access) {
+        if views.into_iter().flatten().any(|view| view.full_access) {
             return Ok(());
         }
         Err(RailError::Misconfigured(format!("{key} is no full-access key of {account}")))
@@ -306,7 +303,6 @@ impl Rail for NearRail {
         let Some((account, key)) = parse_lane_id(lane, &self.settings.network) else {
             return Err(RailError::Misconfigured(format!("{lane} is no lane of this rail")));
         };
-        self.nodes.introduce().await?;
         let answers = self.key_everywhere(account, key).await;
         let quorum = self.nodes.endpoints.quorum();
         let height = |view: &Option<answer::KeyView>| view.as_ref().map_or(0, |v| v.block_height);
@@ -319,10 +315,8 @@ impl Rail for NearRail {
     }
 
     async fn nonces(&self) -> Result<Vec<(LaneId, LedgerNonce)>, RailError> {
-        self.nodes.introduce().await?;
-        let asked = self.nodes.introduced().into_iter();
-        let asked = asked.map(|endpoint| self.nodes.keys_on(endpoint, self.account.as_str()));
-        let answers = futures::future::join_all(asked).await;
+        let ask = |endpoint| self.nodes.keys_on(endpoint, self.account.as_str());
+        let answers = self.nodes.ask_quorum(ask).await;
         let furthest = furthest(answers, self.nodes.endpoints.quorum(), |view| view.block_height)?;
         let final_height = furthest.block_height;
         let lanes = self.known_lanes(furthest).into_iter();
@@ -394,13 +388,12 @@ fn does_not_know_the_block(error: &RpcError) -> bool {
 
 /// The answer of the node that is furthest, if a quorum answers: one that lags shows old nonces.
 fn furthest<T>(
-    answers: Vec<Result<T, RailError>>,
+    answers: Vec<T>,
     quorum: usize,
     height: impl Fn(&T) -> u64,
 ) -> Result<T, RailError> {
-    let answered: Vec<T> = answers.into_iter().flatten().collect();
-    let count = answered.len();
-    let furthest = answered.into_iter().max_by_key(height);
+    let count = answers.len();
+    let furthest = answers.into_iter().max_by_key(height);
     furthest
         .filter(|_| count >= quorum)
         .ok_or_else(|| unavailable(format!("{count} of {quorum} nodes answer")))

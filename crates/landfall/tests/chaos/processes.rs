@@ -22,6 +22,14 @@ fn http() -> reqwest::Client {
     reqwest::Client::builder().timeout(PATIENCE).build().expect("a client")
 }
 
+/// A port that stays free between two starts: below those that outgoing connections are given,
+/// or a client that knocks while nobody listens could be given it, and keep the relay out.
+fn free_port() -> u16 {
+    let first = 10_000 + (std::process::id() % 20_000) as u16;
+    let free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    (first..32_000).find(free).expect("a free port")
+}
+
 struct Killed(Child);
 
 impl Drop for Killed {
@@ -82,8 +90,7 @@ pub struct Relay {
 
 impl Relay {
     pub fn new(sim: &Sim) -> Relay {
-        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = free.local_addr().expect("bound").port();
+        let port = free_port();
         let folder = tempfile::tempdir().expect("a folder");
         Relay { folder, port, sim: sim.announcement.clone(), process: None }
     }
