@@ -36,6 +36,7 @@ struct HealthBody<'a> {
     lanes: LanesBody,
     adrift: usize,
     aside: usize,
+    stuck: usize,
     alerts: Vec<AlertBody<'a>>,
 }
 
@@ -69,6 +70,7 @@ struct RailBody<'a> {
     lanes: LanesBody,
     adrift: usize,
     aside: usize,
+    stuck: usize,
 }
 
 #[derive(Serialize)]
@@ -127,6 +129,7 @@ pub async fn health(State(app): State<Arc<App>>) -> Response {
         },
         adrift: status.rails.iter().map(|rail| rail.adrift).sum(),
         aside: status.rails.iter().map(|rail| rail.aside).sum(),
+        stuck: status.rails.iter().map(|rail| rail.stuck).sum(),
         rails: status.rails.iter().map(rail_body).collect(),
         alerts: status.alerts.iter().map(alert_body).collect(),
     };
@@ -181,6 +184,7 @@ fn rail_body(rail: &RailStatus) -> RailBody<'_> {
         lanes: LanesBody { held: rail.lanes_held, halted: rail.lanes_halted },
         adrift: rail.adrift,
         aside: rail.aside,
+        stuck: rail.stuck,
     }
 }
 

@@ -57,15 +57,22 @@ fn created(transfer: &Transfer) -> Response {
 
 /// Says which parameters are others than those stored under the key.
 pub fn conflict(stored: &Transfer, asked: &Payload) -> ApiError {
-    let (Payload::Near(old), Payload::Near(new)) = (&stored.payload, asked);
-    let differing: Vec<&str> = [
-        ("receiver_id", old.receiver_id != new.receiver_id),
-        ("amount", old.amount != new.amount),
-        ("memo", old.memo != new.memo),
-    ]
-    .into_iter()
-    .filter_map(|(name, differs)| differs.then_some(name))
-    .collect();
+    let parts = |payload: &Payload| match payload {
+        Payload::Near(payout) => vec![
+            ("receiver_id", Some(payout.receiver_id.clone())),
+            ("amount", Some(payout.amount.to_string())),
+            ("memo", payout.memo.clone()),
+        ],
+        Payload::Internal(order) => vec![
+            ("from", Some(order.source.clone())),
+            ("to", Some(order.target.clone())),
+            ("user_id", Some(order.user_id.to_string())),
+            ("asset", Some(order.asset.clone())),
+            ("amount", Some(order.amount.to_string())),
+        ],
+    };
+    let both = parts(&stored.payload).into_iter().zip(parts(asked));
+    let differing: Vec<&str> = both.filter(|(old, new)| old != new).map(|(old, _)| old.0).collect();
     ApiError::Conflict(format!(
         "idempotency key {:?} was used for a transfer with another {}; \
          a new transfer needs a new key",

@@ -4,7 +4,9 @@
 //! UTC with milliseconds.
 //! Not here: what comes in (`body`), health (`health`).
 
-use landfall_core::{Certificate, Fault, Payload, TrailEntry, Transfer};
+use std::borrow::Cow;
+
+use landfall_core::{Certificate, Fault, TrailEntry, Transfer};
 use serde::{Serialize, Serializer};
 
 /// Milliseconds since the Unix epoch, written as a time.
@@ -34,7 +36,7 @@ impl Serialize for Amount {
 pub struct NewBody<'a> {
     transfer_id: &'a str,
     status: &'static str,
-    receiver_id: &'a str,
+    receiver_id: Cow<'a, str>,
     amount: Amount,
     #[serde(skip_serializing_if = "Option::is_none")]
     memo: Option<&'a str>,
@@ -43,14 +45,13 @@ pub struct NewBody<'a> {
 
 impl<'a> NewBody<'a> {
     pub fn of(transfer: &'a Transfer) -> NewBody<'a> {
-        let (receiver_id, memo) = facts(&transfer.payload);
         NewBody {
             transfer_id: &transfer.key,
             // What was done for the client; the stored state may already be further.
             status: "RECEIVED",
-            receiver_id,
+            receiver_id: transfer.payload.receiver(),
             amount: Amount(transfer.payload.amount()),
-            memo,
+            memo: transfer.payload.near().and_then(|payout| payout.memo.as_deref()),
             created_at: Time(transfer.created_ms),
         }
     }
@@ -61,7 +62,7 @@ impl<'a> NewBody<'a> {
 pub struct TransferBody<'a> {
     transfer_id: &'a str,
     status: &'static str,
-    receiver_id: &'a str,
+    receiver_id: Cow<'a, str>,
     amount: Amount,
     #[serde(skip_serializing_if = "Option::is_none")]
     memo: Option<&'a str>,
@@ -78,13 +79,12 @@ pub struct TransferBody<'a> {
 
 impl<'a> TransferBody<'a> {
     pub fn of(transfer: &'a Transfer) -> TransferBody<'a> {
-        let (receiver_id, memo) = facts(&transfer.payload);
         TransferBody {
             transfer_id: &transfer.key,
             status: transfer.state.name(),
-            receiver_id,
+            receiver_id: transfer.payload.receiver(),
             amount: Amount(transfer.payload.amount()),
-            memo,
+            memo: transfer.payload.near().and_then(|payout| payout.memo.as_deref()),
             tx_hash: transfer.tx_hash.as_deref(),
             created_at: Time(transfer.created_ms),
             updated_at: Time(transfer.updated_ms),
@@ -93,12 +93,6 @@ impl<'a> TransferBody<'a> {
             error: transfer.error.as_ref(),
             aside: transfer.aside.as_deref(),
         }
-    }
-}
-
-fn facts(payload: &Payload) -> (&str, Option<&str>) {
-    match payload {
-        Payload::Near(payout) => (&payout.receiver_id, payout.memo.as_deref()),
     }
 }
 

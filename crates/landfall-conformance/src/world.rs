@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use landfall_core::attempt::{Attempt, Fate, Landing, Outcome, Purpose, Signed};
 use landfall_core::claim::ClaimKey;
+use landfall_core::internal::{self, Order};
 use landfall_core::near::{self, Payout};
 use landfall_core::store::{
     Accepted, Applied, Leased, OpenAttempt, Opened, Settled, Settlement, Store,
@@ -95,6 +96,25 @@ impl World {
         let print = payout.fingerprint();
         let now_ms = self.now_ms();
         let new = NewTransfer::begin(scope, print, Payload::Near(payout), first, events, now_ms);
+        NewTransfer { due_ms: Some(now_ms), ..new.expect("a legal beginning") }
+    }
+
+    /// An order of a rail that has no attempts, in its first state, due now.
+    pub fn order(&self, key: &str) -> NewTransfer {
+        let order = Order {
+            source: "funding".into(),
+            target: "trading".into(),
+            user_id: 4001,
+            asset_id: 1,
+            asset: "BTC".into(),
+            decimals: 8,
+            amount: u64::MAX,
+            client_key: Some("the client's own".into()),
+        };
+        let first = State::Internal(internal::State::Init);
+        let scope = (TENANT.to_owned(), key.to_owned());
+        let (print, now_ms) = (order.fingerprint(), self.now_ms());
+        let new = NewTransfer::begin(scope, print, Payload::Internal(order), first, &[], now_ms);
         NewTransfer { due_ms: Some(now_ms), ..new.expect("a legal beginning") }
     }
 

@@ -10,7 +10,9 @@
 pub mod attempt;
 pub mod claim;
 pub mod clock;
+pub mod courier;
 pub mod ids;
+pub mod internal;
 pub mod lane;
 pub mod machine;
 pub mod near;
@@ -26,6 +28,7 @@ pub use attempt::{
 };
 pub use claim::{ClaimEnd, ClaimKey, Claimed};
 pub use clock::Clock;
+pub use courier::Courier;
 pub use ids::{AttemptId, Epoch, Fingerprint, LaneId, Nonce, TransferId};
 pub use lane::Lane;
 pub use machine::{AttemptStages, Event, Illegal, Payload, RailName, Stage, State};

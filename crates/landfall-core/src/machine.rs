@@ -4,37 +4,29 @@
 //! steps in a module of its own; what is not listed is illegal.
 //! Not here: retry timing (`landfall-engine`), nonces (`landfall-lanes`).
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::ids::Fingerprint;
-use crate::near;
+use crate::{internal, near};
 
 /// A way for value to move, named as in the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RailName {
     Near,
+    Internal,
 }
 
 impl RailName {
-    pub const ALL: [RailName; 1] = [RailName::Near];
+    pub const ALL: [RailName; 2] = [RailName::Near, RailName::Internal];
 
     pub fn as_str(self) -> &'static str {
         match self {
             RailName::Near => "near",
-        }
-    }
-
-    /// The stages of a rail whose value moves by attempts.
-    pub fn stages(self) -> AttemptStages {
-        match self {
-            RailName::Near => AttemptStages {
-                prepare: near::REGISTRATION,
-                pay: near::TRANSFER,
-                verify: near::VERIFICATION,
-            },
+            RailName::Internal => "internal",
         }
     }
 
@@ -66,7 +58,8 @@ pub struct AttemptStages {
 
 impl Stage {
     /// Every stage of every rail.
-    pub const ALL: [Stage; 3] = [near::REGISTRATION, near::TRANSFER, near::VERIFICATION];
+    pub const ALL: [Stage; 4] =
+        [near::REGISTRATION, near::TRANSFER, near::VERIFICATION, internal::STAGE];
 }
 
 impl fmt::Display for Stage {
@@ -79,13 +72,16 @@ impl fmt::Display for Stage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum State {
     Near(near::State),
+    Internal(internal::State),
 }
 
 impl State {
-    /// The state after `event`, or why there is none.
-    pub fn next(self, event: Event) -> Result<State, Illegal> {
+    /// The state after `event`, or why there is none. `confirmed` is the fact stored beside the
+    /// state (see [`crate::Transfer::confirmed`]).
+    pub fn next(self, confirmed: bool, event: Event) -> Result<State, Illegal> {
         match self {
             State::Near(state) => near::next(state, event).map(State::Near),
+            State::Internal(state) => internal::next(state, confirmed, event).map(State::Internal),
         }
         .ok_or(Illegal { state: self, event })
     }
@@ -94,27 +90,26 @@ impl State {
     pub fn name(self) -> &'static str {
         match self {
             State::Near(state) => state.name(),
+            State::Internal(state) => state.name(),
         }
     }
 
     pub fn rail(self) -> RailName {
         match self {
             State::Near(_) => RailName::Near,
+            State::Internal(_) => RailName::Internal,
         }
     }
 
     pub fn parse(rail: RailName, name: &str) -> Option<State> {
-        match rail {
-            RailName::Near => {
-                near::State::ALL.into_iter().find(|state| state.name() == name).map(State::Near)
-            }
-        }
+        State::all(rail).into_iter().find(|state| state.name() == name)
     }
 
     /// Every state of a rail, in the order of its life.
     pub fn all(rail: RailName) -> Vec<State> {
         match rail {
             RailName::Near => near::State::ALL.into_iter().map(State::Near).collect(),
+            RailName::Internal => internal::State::ALL.into_iter().map(State::Internal).collect(),
         }
     }
 
@@ -122,6 +117,7 @@ impl State {
     pub fn stage(self) -> Option<Stage> {
         match self {
             State::Near(state) => state.stage(),
+            State::Internal(state) => state.stage(),
         }
     }
 
@@ -133,6 +129,15 @@ impl State {
     pub fn is_completed(self) -> bool {
         match self {
             State::Near(state) => state == near::State::Completed,
+            State::Internal(state) => state == internal::State::Committed,
+        }
+    }
+
+    /// Whether the far side may be found, in this state, to have its part for good.
+    pub fn may_be_confirmed(self) -> bool {
+        match self {
+            State::Near(_) => false,
+            State::Internal(state) => state.may_be_confirmed(),
         }
     }
 
@@ -142,8 +147,8 @@ impl State {
     }
 
     /// Whether some event leads from here to `other`. Used to check audit trails.
-    pub fn leads_to(self, other: State) -> bool {
-        Event::ALL.into_iter().any(|event| self.next(event) == Ok(other))
+    pub fn leads_to(self, confirmed: bool, other: State) -> bool {
+        Event::ALL.into_iter().any(|event| self.next(confirmed, event) == Ok(other))
     }
 }
 
@@ -176,10 +181,28 @@ pub enum Event {
     GaveUp,
     /// An operator reopened a dead letter.
     Replayed,
+    /// The source is about to be asked for the funds.
+    SourceCall,
+    /// The source has taken the funds from the user, or put them aside.
+    SourceOk,
+    /// The source refused for good; nothing moved.
+    SourceFail,
+    /// The target is about to be given the funds.
+    TargetCall,
+    /// The target has them and the source has let go of them.
+    TargetOk,
+    /// The target refused for good.
+    TargetFail,
+    /// The source has given the funds back to the user.
+    RollbackOk,
+    /// The source would not give them back yet.
+    RollbackFail,
+    /// Nothing is known yet.
+    Retry,
 }
 
 impl Event {
-    pub const ALL: [Event; 10] = [
+    pub const ALL: [Event; 19] = [
         Event::Enqueued,
         Event::Prepared,
         Event::Unprepared,
@@ -190,6 +213,15 @@ impl Event {
         Event::Refused,
         Event::GaveUp,
         Event::Replayed,
+        Event::SourceCall,
+        Event::SourceOk,
+        Event::SourceFail,
+        Event::TargetCall,
+        Event::TargetOk,
+        Event::TargetFail,
+        Event::RollbackOk,
+        Event::RollbackFail,
+        Event::Retry,
     ];
 }
 
@@ -206,12 +238,30 @@ pub struct Illegal {
 #[serde(tag = "rail", rename_all = "lowercase")]
 pub enum Payload {
     Near(near::Payout),
+    Internal(internal::Order),
 }
 
 impl Payload {
     pub fn rail(&self) -> RailName {
         match self {
             Payload::Near(_) => RailName::Near,
+            Payload::Internal(_) => RailName::Internal,
+        }
+    }
+
+    /// The payout, if it is one of the NEAR rail.
+    pub fn near(&self) -> Option<&near::Payout> {
+        match self {
+            Payload::Near(payout) => Some(payout),
+            Payload::Internal(_) => None,
+        }
+    }
+
+    /// The order, if it is one between services.
+    pub fn internal(&self) -> Option<&internal::Order> {
+        match self {
+            Payload::Internal(order) => Some(order),
+            Payload::Near(_) => None,
         }
     }
 
@@ -219,6 +269,7 @@ impl Payload {
     pub fn amount(&self) -> u128 {
         match self {
             Payload::Near(payout) => payout.amount,
+            Payload::Internal(order) => u128::from(order.amount),
         }
     }
 
@@ -226,13 +277,15 @@ impl Payload {
     pub fn fingerprint(&self) -> Fingerprint {
         match self {
             Payload::Near(payout) => payout.fingerprint(),
+            Payload::Internal(order) => order.fingerprint(),
         }
     }
 
     /// Whom it pays, for lists and filters.
-    pub fn receiver(&self) -> &str {
+    pub fn receiver(&self) -> Cow<'_, str> {
         match self {
-            Payload::Near(payout) => &payout.receiver_id,
+            Payload::Near(payout) => Cow::Borrowed(&payout.receiver_id),
+            Payload::Internal(order) => Cow::Owned(order.user_id.to_string()),
         }
     }
 }

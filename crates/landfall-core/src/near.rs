@@ -9,11 +9,13 @@ use near_account_id::AccountId;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::Fingerprint;
-use crate::machine::{Event, Stage};
+use crate::machine::{AttemptStages, Event, Stage};
 
 pub const REGISTRATION: Stage = Stage("registration");
 pub const TRANSFER: Stage = Stage("transfer");
 pub const VERIFICATION: Stage = Stage("verification");
+pub const STAGES: AttemptStages =
+    AttemptStages { prepare: REGISTRATION, pay: TRANSFER, verify: VERIFICATION };
 
 /// Bytes of a memo that are taken. Each byte costs gas in a batch of 100 that must fit one
 /// transaction.

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use crate::attempt::{Attempt, Certificate, Landing, Purpose, Shortage, Sighting, Signed};
 use crate::claim::ClaimKey;
 use crate::ids::{LaneId, Nonce};
-use crate::machine::{Payload, RailName};
+use crate::machine::{AttemptStages, Payload, RailName};
 
 /// A failed question to a ledger, cut by what the caller does next. Nothing is decided by it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -98,6 +98,9 @@ pub struct EndpointHealth {
 #[async_trait]
 pub trait Rail: Send + Sync + 'static {
     fn name(&self) -> RailName;
+
+    /// What its stages are called.
+    fn stages(&self) -> AttemptStages;
 
     /// The lanes this process can sign on, from its configured keys.
     fn lanes(&self) -> Vec<LaneId>;

@@ -39,11 +39,20 @@ pub enum Note {
     SetAside,
     /// Taken up again after being set aside.
     Resumed,
+    /// The far side has its part for good.
+    Confirmed,
 }
 
 impl Note {
-    pub const ALL: [Note; 6] =
-        [Note::Retry, Note::Sunk, Note::Unpaid, Note::Adrift, Note::SetAside, Note::Resumed];
+    pub const ALL: [Note; 7] = [
+        Note::Retry,
+        Note::Sunk,
+        Note::Unpaid,
+        Note::Adrift,
+        Note::SetAside,
+        Note::Resumed,
+        Note::Confirmed,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -53,6 +62,7 @@ impl Note {
             Note::Adrift => "ADRIFT",
             Note::SetAside => "SET_ASIDE",
             Note::Resumed => "RESUMED",
+            Note::Confirmed => "CONFIRMED",
         }
     }
 }

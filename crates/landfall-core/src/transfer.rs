@@ -21,6 +21,8 @@ pub struct Transfer {
     pub fingerprint: Fingerprint,
     pub payload: Payload,
     pub state: State,
+    /// The far side has its part for good: from here the transfer can only be completed.
+    pub confirmed: bool,
     /// Grows by one with every move.
     pub version: u64,
     /// The open attempt that carries it.
@@ -68,7 +70,7 @@ impl NewTransfer {
         let mut state = first;
         let mut trail = vec![TrailEntry::entered(state, now_ms)];
         for event in events {
-            state = state.next(*event)?;
+            state = state.next(false, *event)?;
             trail.push(TrailEntry::entered(state, now_ms));
         }
         Ok(NewTransfer {
@@ -94,6 +96,7 @@ impl NewTransfer {
             fingerprint: self.fingerprint,
             payload: self.payload.clone(),
             state: self.state,
+            confirmed: false,
             version: FIRST_VERSION,
             attempt: None,
             stage_retries: 0,
@@ -121,6 +124,7 @@ pub struct Move {
     /// Expected.
     pub from_attempt: Option<AttemptId>,
     pub state: State,
+    pub confirmed: bool,
     /// The attempt after the move. A store that opens an attempt puts the new attempt's id here.
     pub attempt: Option<AttemptId>,
     pub stage_retries: u32,
@@ -144,6 +148,7 @@ impl Move {
             from_version: Some(transfer.version),
             from_attempt: transfer.attempt,
             state: transfer.state,
+            confirmed: transfer.confirmed,
             attempt: transfer.attempt,
             stage_retries: transfer.stage_retries,
             retry_count: transfer.retry_count,
@@ -168,9 +173,13 @@ impl Move {
         }
     }
 
-    /// Steps the machine and records the state entered.
+    /// Steps the machine and records the state entered, or that it was tried in vain.
     pub fn fire(mut self, event: Event) -> Result<Move, Illegal> {
-        self.state = self.state.next(event)?;
+        let next = self.state.next(self.confirmed, event)?;
+        if next == self.state {
+            return Ok(self.note(Note::Retry));
+        }
+        self.state = next;
         // The look belongs to the payment: only a change of job starts the count anew.
         if matches!(event, Event::Prepared | Event::Unprepared | Event::Replayed) {
             self.stage_retries = 0;
@@ -184,6 +193,16 @@ impl Move {
         }
         self.trail.push(TrailEntry::entered(self.state, self.at_ms));
         Ok(self)
+    }
+
+    /// Records that the far side has its part for good.
+    ///
+    /// # Panics
+    /// In a state in which that cannot be found: a mistake of ours, never of outside data.
+    pub fn confirm(mut self) -> Move {
+        assert!(self.state.may_be_confirmed(), "nothing is confirmed in {}", self.state);
+        self.confirmed = true;
+        self.note(Note::Confirmed)
     }
 
     /// Adds a line beside the states.
@@ -214,6 +233,7 @@ impl Move {
     pub fn applied_to(&self, before: &Transfer) -> Transfer {
         Transfer {
             state: self.state,
+            confirmed: self.confirmed,
             version: before.version + 1,
             attempt: self.attempt,
             stage_retries: self.stage_retries,

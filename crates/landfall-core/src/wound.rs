@@ -28,6 +28,18 @@ pub enum Wound {
     SettledTwice,
     /// The same key with other parameters is taken for the same transfer.
     FingerprintIgnored,
+    /// What one node saw is outvoted by others that did not.
+    SightingOutvoted,
+    /// A service that does not answer counts as refusing, and the other leg is undone.
+    CompensatedOnTimeout,
+    /// A service keeps what it did apart from the fact that it did it.
+    DedupeOutsideCommit,
+    /// The source is never told that the target has the funds.
+    CommitForgotten,
+    /// A service that does not know the request yet counts as refusing it.
+    NotFoundIsFailed,
+    /// A service forgets that it refused.
+    RefusalNotRecorded,
 }
 
 impl Wound {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use landfall_core::store::{Accepted, ListFilter, StoreError};
 use landfall_core::{
-    Event, Lane, NewTransfer, Payload, RailName, Stage, State, TrailEntry, Transfer, TransferId,
+    Lane, NewTransfer, Payload, RailName, Stage, State, TrailEntry, Transfer, TransferId,
 };
 
 use crate::engine::Engine;
@@ -85,20 +85,17 @@ impl Engine {
         Ok(())
     }
 
-    /// The first commit of a transfer. A need that is known to be met skips its queue.
+    /// The first commit of a transfer.
     fn begin(&self, submission: Submission, now_ms: u64) -> Result<NewTransfer, SubmitError> {
         let rail = submission.payload.rail();
-        let known = self.is_known_prepared(&submission.payload);
+        let events = self.first_events(&submission.payload);
+        let events = events.ok_or(SubmitError::NoSuchRail(rail))?;
         let first = State::all(rail)[0];
-        let events: &[Event] = match known.ok_or(SubmitError::NoSuchRail(rail))? {
-            true => &[Event::Enqueued, Event::Prepared, Event::Enqueued],
-            false => &[Event::Enqueued],
-        };
         let scope = (submission.tenant, submission.key);
         let fingerprint = submission.payload.fingerprint();
         let mut fresh =
             NewTransfer::begin(scope, fingerprint, submission.payload, first, events, now_ms)
-                .expect("every machine begins by being queued");
+                .expect("every machine begins with its line's first events");
         fresh.due_ms = Some(now_ms + self.settings().hint_grace_ms);
         Ok(fresh)
     }

@@ -4,28 +4,35 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use landfall_core::courier::Courier;
 use landfall_core::queue::Queue;
 use landfall_core::rail::Rail;
 use landfall_core::store::{Store, StoreError};
-use landfall_core::{Clock, Payload, RailName, Transfer};
-use landfall_lanes::{Fleet, FleetParts, HighWater};
+use landfall_core::{Clock, Event, Payload, RailName, Transfer};
+use landfall_lanes::{Fleet, FleetParts, HighWater, supervise};
 use parking_lot::Mutex;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
+use crate::errands::Errands;
+use crate::line::Line;
 use crate::metrics::Metrics;
 use crate::runner::Runner;
 use crate::settings::Settings;
 use crate::status::{RailStatus, Status};
+use crate::sweeper;
 use crate::watch::Watch;
 
 /// What an engine is made of.
 pub struct Parts {
     pub store: Arc<dyn Store>,
     pub queue: Arc<dyn Queue>,
+    /// Ledgers that want signed attempts.
     pub rails: Vec<Arc<dyn Rail>>,
+    /// Services whose calls may be repeated.
+    pub couriers: Vec<Arc<dyn Courier>>,
     pub clock: Arc<dyn Clock>,
     pub high_water: Arc<HighWater>,
     pub settings: Settings,
@@ -73,7 +80,10 @@ impl Core {
 /// Accepts transfers and lands them.
 pub struct Engine {
     core: Arc<Core>,
+    /// The rails that land attempts, which operators may decide.
     runners: Vec<Arc<Runner>>,
+    /// All rails.
+    lines: Vec<Arc<dyn Line>>,
     tasks: tokio::sync::Mutex<JoinSet<()>>,
 }
 
@@ -110,7 +120,15 @@ impl Engine {
             runner.launch(fleet, &mut tasks);
             runners.push(runner);
         }
-        let engine = Engine { core, runners, tasks: tokio::sync::Mutex::new(tasks) };
+        let mut lines: Vec<Arc<dyn Line>> = Vec::new();
+        lines.extend(runners.iter().map(|runner| runner.clone() as Arc<dyn Line>));
+        for courier in parts.couriers {
+            lines.push(Arc::new(Errands::new(core.clone(), courier)));
+        }
+        for line in &lines {
+            watch_over(&core, line, &mut tasks);
+        }
+        let engine = Engine { core, runners, lines, tasks: tokio::sync::Mutex::new(tasks) };
         Ok(Arc::new(engine))
     }
 
@@ -118,8 +136,8 @@ impl Engine {
     pub async fn stop(&self, grace: Duration) {
         self.core.stopping.store(true, Ordering::Relaxed);
         self.core.stopped.notify_waiters();
-        for runner in &self.runners {
-            runner.fleet().stop(grace).await;
+        for line in &self.lines {
+            line.stop(grace).await;
         }
         self.tasks.lock().await.shutdown().await;
     }
@@ -127,16 +145,16 @@ impl Engine {
     /// Ends everything at once, as a crash would.
     pub async fn abort(&self) {
         self.tasks.lock().await.shutdown().await;
-        for runner in &self.runners {
-            runner.fleet().abort().await;
+        for line in &self.lines {
+            line.abort().await;
         }
     }
 
     /// What operators see.
     pub async fn status(&self) -> Status {
         let store_error = self.core.store.identity().await.err().map(|error| error.to_string());
-        let rails: Vec<RailStatus> = self.runners.iter().map(|runner| runner.status()).collect();
-        let alerts = self.runners.iter().flat_map(|runner| runner.alerts()).collect();
+        let rails: Vec<RailStatus> = self.lines.iter().map(|line| line.status()).collect();
+        let alerts = self.lines.iter().flat_map(|line| line.alerts().all()).collect();
         let ready = store_error.is_none() && !self.is_stopping();
         Status { store_error, rails, alerts, ready }
     }
@@ -145,8 +163,8 @@ impl Engine {
     pub async fn render_metrics(&self) -> String {
         let status = self.status().await;
         let counts = self.core.store.counts().await.unwrap_or_default();
-        let of_lanes: u64 = self.runners.iter().map(|runner| runner.fleet().restarts()).sum();
-        let restarts = of_lanes + self.core.restarts.load(Ordering::Relaxed);
+        let of_lines: u64 = self.lines.iter().map(|line| line.restarts()).sum();
+        let restarts = of_lines + self.core.restarts.load(Ordering::Relaxed);
         let mut depths = Vec::new();
         for stage in landfall_core::Stage::ALL {
             depths.push((stage, self.depth(stage).await));
@@ -156,29 +174,30 @@ impl Engine {
 
     /// Has every lane of every rail halted.
     pub(crate) fn suspect(&self, reason: &str) {
-        self.runners.iter().for_each(|runner| runner.fleet().suspect(reason));
+        self.lines.iter().for_each(|line| line.suspect(reason));
     }
 
     pub(crate) fn runner(&self, rail: RailName) -> Option<&Arc<Runner>> {
-        self.runners.iter().find(|runner| runner.rail_name() == rail)
+        self.runners.iter().find(|runner| runner.rail() == rail)
     }
 
     /// Hands new transfers to their stages.
     pub(crate) async fn take_up(&self, created: Vec<Transfer>) {
-        for runner in &self.runners {
-            let rail = runner.rail_name();
+        for line in &self.lines {
+            let rail = line.rail();
             let mine = created.iter().filter(|transfer| transfer.payload.rail() == rail);
             let mine: Vec<Transfer> = mine.cloned().collect();
             if !mine.is_empty() {
                 self.core.metrics.accepted(rail, mine.len() as u64);
-                runner.offer(mine).await;
+                line.clone().offer(mine).await;
             }
         }
     }
 
     /// None if the rail is not configured.
-    pub(crate) fn is_known_prepared(&self, payload: &Payload) -> Option<bool> {
-        self.runner(payload.rail()).map(|runner| runner.is_known_prepared(payload))
+    pub(crate) fn first_events(&self, payload: &Payload) -> Option<&'static [Event]> {
+        let line = self.lines.iter().find(|line| line.rail() == payload.rail());
+        line.map(|line| line.first_events(payload))
     }
 
     pub(crate) fn intake_guard(&self, count: usize) -> IntakeGuard<'_> {
@@ -212,6 +231,35 @@ impl Engine {
 
     pub fn is_stopping(&self) -> bool {
         self.core.is_stopping()
+    }
+}
+
+/// Runs a task, again if it dies.
+pub(crate) fn employ<F>(
+    core: &Arc<Core>,
+    tasks: &mut JoinSet<()>,
+    name: &'static str,
+    task: impl Fn() -> F + Send + Sync + 'static,
+) where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let core = core.clone();
+    tasks.spawn(async move {
+        let died = || _ = core.restarts.fetch_add(1, Ordering::Relaxed);
+        supervise(core.clock.as_ref(), name, died, task).await;
+    });
+}
+
+/// Sweeps a rail's stages and follows their hints.
+fn watch_over(core: &Arc<Core>, line: &Arc<dyn Line>, tasks: &mut JoinSet<()>) {
+    let (parts, stages) = ((core.clone(), line.clone()), line.stages());
+    let swept = parts.clone();
+    employ(core, tasks, "sweeper", move || sweeper::sweep(swept.0.clone(), swept.1.clone()));
+    for stage in stages {
+        let pulled = parts.clone();
+        employ(core, tasks, stage.0, move || {
+            sweeper::pull(pulled.0.clone(), pulled.1.clone(), stage)
+        });
     }
 }
 

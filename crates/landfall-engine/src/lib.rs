@@ -1,12 +1,14 @@
 //! The engine: accepts transfers, drives them through their stages, and is the only writer.
 //!
 //! Data goes one way: api → [`Engine`] → store; queue → engine → rail → engine → store. The
-//! engine knows no ledger: what differs between rails is behind [`landfall_core::rail::Rail`]
-//! and in each rail's machine. The attempt protocol itself is in `landfall-lanes`.
+//! engine knows no ledger: what differs between rails is behind [`landfall_core::rail::Rail`] or
+//! [`landfall_core::courier::Courier`] and in each rail's machine. The attempt protocol itself is
+//! in `landfall-lanes`.
 //!
-//! Map: [`desk`] takes requests and answers questions; `prepare` and `pay` are the stages;
-//! `settle` turns fates into moves; `schedule` times retries; `sweeper` finds what a lost
-//! hint left behind; [`status`] is what operators see.
+//! Map: [`desk`] takes requests and answers questions; `line` is one rail at work, either a
+//! `runner` (signed attempts: `prepare` and `pay` are its stages, `settle` turns fates into moves)
+//! or `errands` (calls that may be repeated); `schedule` times retries; `sweeper` finds what a
+//! lost hint left behind; [`status`] is what operators see.
 
 pub mod desk;
 pub mod metrics;
@@ -19,6 +21,8 @@ pub use settings::Settings;
 pub use status::Status;
 
 mod engine;
+mod errands;
+mod line;
 mod pay;
 mod pool;
 mod prepare;

@@ -32,6 +32,7 @@ pub struct Metrics {
     depth: Gauges,
     adrift: Gauges,
     aside: Gauges,
+    stuck: Gauges,
     halted: Gauges,
     lanes: Gauges,
     paused: Gauges,
@@ -63,6 +64,7 @@ impl Metrics {
             depth: Gauges::default(),
             adrift: Gauges::default(),
             aside: Gauges::default(),
+            stuck: Gauges::default(),
             halted: Gauges::default(),
             lanes: Gauges::default(),
             paused: Gauges::default(),
@@ -98,6 +100,7 @@ impl Metrics {
         gauge("landfall_queue_depth", "Hints waiting, by stage", &self.depth);
         gauge("landfall_adrift_attempts", "Attempts of unknown fate", &self.adrift);
         gauge("landfall_aside_transfers", "Transfers waiting for funds", &self.aside);
+        gauge("landfall_stuck_transfers", "Transfers retried for too long", &self.stuck);
         gauge("landfall_halted_lanes", "Lanes waiting for an operator", &self.halted);
         gauge("landfall_held_lanes", "Lanes held by this process", &self.lanes);
         gauge("landfall_paused", "1 while the rail pays nobody", &self.paused);
@@ -165,6 +168,7 @@ impl Metrics {
             let labels = of(rail.rail);
             self.adrift.get_or_create(&labels).set(rail.adrift as i64);
             self.aside.get_or_create(&labels).set(rail.aside as i64);
+            self.stuck.get_or_create(&labels).set(rail.stuck as i64);
             self.halted.get_or_create(&labels).set(rail.lanes_halted as i64);
             self.lanes.get_or_create(&labels).set(rail.lanes_held as i64);
             self.paused.get_or_create(&labels).set(rail.paused.is_some() as i64);

@@ -1,13 +1,14 @@
 //! What only an operator may do, with evidence on record: by a running [`Engine`], or by
 //! [`decide`] on a store that no engine works on.
 
+use landfall_core::courier::Courier;
 use landfall_core::rail::Rail;
-use landfall_core::store::{Settled, Settlement, Store, StoreError};
+use landfall_core::store::{Applied, Settled, Settlement, Store, StoreError};
 use landfall_core::{Attempt, AttemptId, Certificate, Fate, Move, Transfer, TransferId};
 use landfall_lanes::Owner;
 
 use crate::engine::Engine;
-use crate::settle;
+use crate::{errands, settle};
 
 /// Why an operator's word was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -20,6 +21,12 @@ pub enum OperateError {
     OutcomesMissing(usize),
     #[error("the lane changed hands meanwhile; try again")]
     LaneChanged,
+    #[error("transfer {0} is not adrift: the services are still asked")]
+    NotAdrift(String),
+    #[error("{0}")]
+    Useless(String),
+    #[error("the transfer moved meanwhile; look again")]
+    Moved,
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -67,6 +74,27 @@ pub async fn decide(
     let moves: Vec<Move> = members.iter().enumerate().map(settle).collect();
     let (moved, _) = settle_open(store, &attempt, (fate, moves, now_ms)).await?;
     Ok(moved)
+}
+
+/// Decides a transfer whose service has forgotten whether it acted, by an operator's `word`.
+pub async fn rule(
+    store: &dyn Store,
+    courier: &dyn Courier,
+    transfer: &Transfer,
+    took_effect: bool,
+    word: &Certificate,
+    now_ms: u64,
+) -> Result<Transfer, OperateError> {
+    if transfer.aside.is_none() {
+        return Err(OperateError::NotAdrift(transfer.key.clone()));
+    }
+    let known = courier.ruled(transfer, took_effect).map_err(OperateError::Useless)?;
+    let step = errands::ruled_move(transfer, &known, word, now_ms)
+        .map_err(|illegal| OperateError::Useless(illegal.to_string()))?;
+    match store.apply(vec![step.clone()]).await?.moves[..] {
+        [Applied::Applied] => Ok(step.applied_to(transfer)),
+        _ => Err(OperateError::Moved),
+    }
 }
 
 /// The attempt and its members, if it can be decided so.

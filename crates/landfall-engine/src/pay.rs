@@ -199,7 +199,7 @@ async fn affordable(runner: &Arc<Runner>) -> Vec<Transfer> {
 /// The final balance, and what of it no open attempt may still take.
 async fn budget(runner: &Runner) -> Option<(u128, u128)> {
     let funds = runner.rail.funds().await.ok()?;
-    let open = runner.core.store.open_attempts_of(runner.rail_name()).await.ok()?;
+    let open = runner.core.store.open_attempts_of(runner.rail.name()).await.ok()?;
     let paying = open.iter().filter(|attempt| attempt.purpose == Purpose::Pay);
     let members: Vec<_> = paying.flat_map(|attempt| attempt.members.iter().copied()).collect();
     let members = runner.core.store.transfers(&members).await.ok()?;

@@ -3,29 +3,31 @@
 //! The stages are in [`crate::prepare`] and [`crate::pay`]; this is what they share, and the
 //! owner that the lanes ask.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use landfall_core::attempt::{Outcome, Shortage};
 use landfall_core::queue::Hint;
 use landfall_core::rail::Rail;
 use landfall_core::{
-    Attempt, ClaimKey, Event, Fate, LaneId, Move, Note, Payload, Purpose, RailName, Transfer,
-    TransferId,
+    Attempt, ClaimKey, Event, Fate, LaneId, Move, Note, Payload, Purpose, RailName, Stage,
+    Transfer, TransferId,
 };
-use landfall_lanes::{Batch, Fleet, Owner, supervise};
+use landfall_lanes::{Batch, Fleet, Owner};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use crate::engine::Core;
+use crate::engine::{Core, employ};
+use crate::line::{Alerts, Line};
 use crate::pool::{Pools, Step};
 use crate::schedule;
 use crate::settle;
-use crate::status::{Alert, RailStatus};
-use crate::{pay, prepare, sweeper};
+use crate::status::RailStatus;
+use crate::{pay, prepare};
 
 /// Accounts remembered as prepared: about 100 bytes each. Beyond it the memory starts anew; the
 /// store still knows.
@@ -70,12 +72,13 @@ pub(crate) struct Runner {
     /// Tokens ran short: batches fill only up to what is left.
     pub short: Mutex<bool>,
     pub aside: Mutex<HashSet<TransferId>>,
-    alerts: Mutex<BTreeMap<String, Alert>>,
+    alerts: Alerts,
 }
 
 impl Runner {
     pub fn new(core: Arc<Core>, rail: Arc<dyn Rail>) -> Runner {
         Runner {
+            alerts: Alerts::new(core.clock.clone()),
             core,
             rail,
             fleet: OnceLock::new(),
@@ -92,39 +95,15 @@ impl Runner {
             unsignable: Mutex::default(),
             short: Mutex::default(),
             aside: Mutex::default(),
-            alerts: Mutex::default(),
         }
     }
 
     pub fn launch(self: &Arc<Runner>, fleet: Arc<Fleet>, tasks: &mut JoinSet<()>) {
         assert!(self.fleet.set(fleet).is_ok(), "a runner is launched once");
-        let stages = self.rail_name().stages();
-        self.employ(tasks, "dispatch", pay::dispatch);
-        self.employ(tasks, "check", prepare::check);
-        self.employ(tasks, "sweeper", sweeper::sweep);
-        for stage in [stages.prepare, stages.pay] {
-            self.employ(tasks, stage.0, move |runner| sweeper::pull(runner, stage));
-        }
-    }
-
-    /// Runs one of the rail's tasks, again if it dies.
-    fn employ<F>(
-        self: &Arc<Runner>,
-        tasks: &mut JoinSet<()>,
-        name: &'static str,
-        task: impl Fn(Arc<Runner>) -> F + Send + Sync + 'static,
-    ) where
-        F: Future<Output = ()> + Send + 'static,
-    {
         let runner = self.clone();
-        tasks.spawn(async move {
-            let died = || _ = runner.core.restarts.fetch_add(1, Ordering::Relaxed);
-            supervise(runner.core.clock.as_ref(), name, died, || task(runner.clone())).await;
-        });
-    }
-
-    pub fn rail_name(&self) -> RailName {
-        self.rail.name()
+        employ(&self.core, tasks, "dispatch", move || pay::dispatch(runner.clone()));
+        let runner = self.clone();
+        employ(&self.core, tasks, "check", move || prepare::check(runner.clone()));
     }
 
     pub fn fleet(&self) -> &Arc<Fleet> {
@@ -163,7 +142,7 @@ impl Runner {
 
     /// The step a transfer waits for, if it waits for one now.
     fn step(&self, transfer: &Transfer) -> Option<Step> {
-        let stages = self.rail_name().stages();
+        let stages = self.rail.stages();
         match (transfer.attempt, transfer.state.stage()) {
             (None, Some(stage)) if stage == stages.prepare => Some(Step::Check),
             (None, Some(stage)) if stage == stages.pay => Some(Step::Carry(Purpose::Pay)),
@@ -226,43 +205,11 @@ impl Runner {
     }
 
     pub fn alert(&self, kind: &str, message: String) {
-        let mut alerts = self.alerts.lock();
-        let since_ms = alerts.get(kind).map_or(self.now_ms(), |alert| alert.since_ms);
-        if alerts.get(kind).is_none_or(|alert| alert.message != message) {
-            tracing::error!(kind, message, "alert");
-        }
-        alerts.insert(kind.to_owned(), Alert { kind: kind.to_owned(), message, since_ms });
+        self.alerts.raise(kind, message);
     }
 
     pub fn calm(&self, kind: &str) {
-        if self.alerts.lock().remove(kind).is_some() {
-            tracing::info!(kind, "alert over");
-        }
-    }
-
-    pub fn alerts(&self) -> Vec<Alert> {
-        self.alerts.lock().values().cloned().collect()
-    }
-
-    pub fn status(&self) -> RailStatus {
-        let views = self.fleet().views();
-        if views.iter().all(|view| view.halted.is_none()) {
-            self.calm("lane_halted");
-        }
-        let adrift: usize = views.iter().map(|view| view.adrift).sum();
-        match adrift {
-            0 => self.calm("adrift"),
-            count => self.alert("adrift", format!("{count} attempts are of unknown fate")),
-        }
-        RailStatus {
-            rail: self.rail_name(),
-            endpoints: self.rail.endpoints(),
-            paused: self.pause.lock().as_ref().map(|pause| pause.reason.clone()),
-            lanes_held: views.iter().filter(|view| view.held).count(),
-            lanes_halted: views.iter().filter(|view| view.halted.is_some()).count(),
-            adrift,
-            aside: self.aside.lock().len(),
-        }
+        self.alerts.calm(kind);
     }
 
     fn settle_member(
@@ -274,7 +221,7 @@ impl Runner {
         now_ms: u64,
     ) -> Move {
         let settings = &self.core.settings;
-        let stages = self.rail_name().stages();
+        let stages = self.rail.stages();
         let stage = match attempt.purpose {
             Purpose::Prepare => stages.prepare,
             Purpose::Pay | Purpose::Fence => stages.pay,
@@ -311,6 +258,94 @@ impl Runner {
                 _ => {}
             }
         }
+    }
+}
+
+#[async_trait]
+impl Line for Runner {
+    fn rail(&self) -> RailName {
+        self.rail.name()
+    }
+
+    /// A need that is known to be met skips its queue.
+    fn first_events(&self, payload: &Payload) -> &'static [Event] {
+        match self.is_known_prepared(payload) {
+            true => &[Event::Enqueued, Event::Prepared, Event::Enqueued],
+            false => &[Event::Enqueued],
+        }
+    }
+
+    async fn offer(self: Arc<Self>, transfers: Vec<Transfer>) {
+        Runner::offer(&self, transfers).await;
+    }
+
+    async fn fetch(self: Arc<Self>, ids: &[TransferId]) {
+        Runner::fetch(&self, ids).await;
+    }
+
+    /// No transfer is ever due in verification: its lane pursues it.
+    fn stages(&self) -> Vec<Stage> {
+        let stages = self.rail.stages();
+        vec![stages.pay, stages.prepare]
+    }
+
+    fn capacity(&self) -> usize {
+        self.core.settings.pool_capacity
+    }
+
+    fn room(&self) -> usize {
+        self.pools.lock().room(self.core.settings.pool_capacity)
+    }
+
+    /// Without a lane nothing found could be carried.
+    fn is_able(&self) -> bool {
+        self.fleet().holds_any()
+    }
+
+    fn sweep_now(&self) -> &Notify {
+        &self.sweep
+    }
+
+    fn status(&self) -> RailStatus {
+        let views = self.fleet().views();
+        if views.iter().all(|view| view.halted.is_none()) {
+            self.calm("lane_halted");
+        }
+        let adrift: usize = views.iter().map(|view| view.adrift).sum();
+        match adrift {
+            0 => self.calm("adrift"),
+            count => self.alert("adrift", format!("{count} attempts are of unknown fate")),
+        }
+        RailStatus {
+            rail: self.rail.name(),
+            endpoints: self.rail.endpoints(),
+            paused: self.pause.lock().as_ref().map(|pause| pause.reason.clone()),
+            lanes_held: views.iter().filter(|view| view.held).count(),
+            lanes_halted: views.iter().filter(|view| view.halted.is_some()).count(),
+            adrift,
+            aside: self.aside.lock().len(),
+            stuck: 0,
+        }
+    }
+
+    fn alerts(&self) -> &Alerts {
+        &self.alerts
+    }
+
+    fn suspect(&self, reason: &str) {
+        self.fleet().suspect(reason);
+    }
+
+    fn restarts(&self) -> u64 {
+        self.fleet().restarts()
+    }
+
+    async fn stop(&self, grace: Duration) {
+        self.fleet().stop(grace).await;
+    }
+
+    async fn abort(&self) {
+        self.fleet().abort().await;
     }
 }
 

@@ -36,6 +36,11 @@ pub struct Settings {
     pub intake_max: usize,
     /// Unfinished transfers before the API says 503.
     pub backlog_max: u64,
+    /// Transfers of a rail of services that are driven at once: each is a call in flight.
+    pub errands_max: usize,
+    /// Retries, or age of a transfer that is being retried, from which operators are told.
+    pub alert_after_retries: u32,
+    pub alert_after_ms: u64,
     pub lanes: LaneSettings,
 }
 
@@ -58,6 +63,9 @@ impl Default for Settings {
             pause_ms: 2_000,
             intake_max: 20_000,
             backlog_max: 1_000_000,
+            errands_max: 256,
+            alert_after_retries: 10,
+            alert_after_ms: 300_000,
             lanes: LaneSettings::default(),
         }
     }

@@ -26,6 +26,8 @@ pub struct RailStatus {
     pub lanes_halted: usize,
     pub adrift: usize,
     pub aside: usize,
+    /// Transfers that have been unknown for longer than usual.
+    pub stuck: usize,
 }
 
 /// Something an operator should look at.

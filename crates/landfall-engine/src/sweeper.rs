@@ -9,7 +9,8 @@ use std::sync::atomic::Ordering;
 use landfall_core::Stage;
 use rand::Rng;
 
-use crate::runner::Runner;
+use crate::engine::Core;
+use crate::line::Line;
 use crate::schedule;
 
 /// Transfers taken up by one sweep of one stage.
@@ -18,45 +19,42 @@ const SWEEP_MAX: usize = 1_000;
 const PULL_MAX: usize = 500;
 
 /// Sweeps all stages in turn.
-pub(crate) async fn sweep(runner: Arc<Runner>) {
-    let stages = runner.rail_name().stages();
-    let settings = &runner.core.settings;
-    while !runner.core.is_stopping() {
+pub(crate) async fn sweep(core: Arc<Core>, line: Arc<dyn Line>) {
+    let settings = &core.settings;
+    while !core.is_stopping() {
         let mut more = false;
-        for stage in [stages.pay, stages.prepare] {
-            more |= sweep_stage(&runner, stage).await;
+        for stage in line.stages() {
+            more |= sweep_stage(&core, &line, stage).await;
         }
-        count_backlog(&runner).await;
+        count_backlog(&core).await;
         if more {
             continue;
         }
         // Jitter, so that of several processes none is always the first to find what is due.
-        let wait_ms =
-            runner.core.rng.lock().random_range(settings.sweep_ms / 2..=settings.sweep_ms);
+        let wait_ms = core.rng.lock().random_range(settings.sweep_ms / 2..=settings.sweep_ms);
         tokio::select! {
             biased;
-            _ = runner.core.stopped.notified() => return,
-            _ = runner.sweep.notified() => runner.core.nap(settings.sweep_ms / 4).await,
-            _ = runner.core.nap(wait_ms) => {}
+            _ = core.stopped.notified() => return,
+            _ = line.sweep_now().notified() => core.nap(settings.sweep_ms / 4).await,
+            _ = core.nap(wait_ms) => {}
         }
     }
 }
 
 /// True if there is likely more to find, and room for it.
-async fn sweep_stage(runner: &Arc<Runner>, stage: Stage) -> bool {
-    let settings = &runner.core.settings;
-    let room = runner.pools.lock().room(settings.pool_capacity).min(SWEEP_MAX);
-    // Without a lane nothing found could be carried: it is left to whoever has one.
-    if room == 0 || !runner.fleet().holds_any() {
+async fn sweep_stage(core: &Core, line: &Arc<dyn Line>, stage: Stage) -> bool {
+    let settings = &core.settings;
+    let room = line.room().min(SWEEP_MAX);
+    if room == 0 || !line.is_able() {
         return false;
     }
     let (push_ms, horizon_ms) = (settings.sweep_push_ms, schedule::horizon_ms(settings));
-    match runner.core.store.sweep(stage, room, push_ms, horizon_ms).await {
+    match core.store.sweep(stage, room, push_ms, horizon_ms).await {
         Ok(found) => {
             if !found.is_empty() {
                 tracing::debug!(%stage, found = found.len(), "swept");
-                runner.core.metrics.swept(stage, found.len() as u64);
-                runner.fetch(&found).await;
+                core.metrics.swept(stage, found.len() as u64);
+                line.clone().fetch(&found).await;
             }
             found.len() == room
         }
@@ -67,32 +65,33 @@ async fn sweep_stage(runner: &Arc<Runner>, stage: Stage) -> bool {
     }
 }
 
-async fn count_backlog(runner: &Runner) {
-    if let Ok(counts) = runner.core.store.counts().await {
+async fn count_backlog(core: &Core) {
+    if let Ok(counts) = core.store.counts().await {
         let live = counts.iter().filter(|(state, _)| !state.is_final()).map(|(_, count)| count);
-        runner.core.gauges.backlog.store(live.sum(), Ordering::Relaxed);
+        core.gauges.backlog.store(live.sum(), Ordering::Relaxed);
     }
 }
 
 /// Follows the queue's hints for a stage.
-pub(crate) async fn pull(runner: Arc<Runner>, stage: Stage) {
-    let settings = &runner.core.settings;
-    while !runner.core.is_stopping() {
-        if runner.pools.lock().room(settings.pool_capacity) < PULL_MAX {
-            runner.core.nap(settings.linger_ms.max(5)).await;
+pub(crate) async fn pull(core: Arc<Core>, line: Arc<dyn Line>, stage: Stage) {
+    let settings = &core.settings;
+    while !core.is_stopping() {
+        let room = line.room();
+        if room < PULL_MAX.min(line.capacity() / 4).max(1) {
+            core.nap(settings.linger_ms.max(5)).await;
             continue;
         }
-        match runner.core.queue.pull(stage, PULL_MAX).await {
+        match core.queue.pull(stage, room.min(PULL_MAX)).await {
             Ok(deliveries) => {
                 let ids: Vec<_> =
                     deliveries.iter().map(|delivery| delivery.hint.transfer).collect();
-                runner.fetch(&ids).await;
-                // Pooled now; if this process dies the sweeper finds them.
-                let _ = runner.core.queue.ack(&deliveries).await;
+                line.clone().fetch(&ids).await;
+                // Taken up now; if this process dies the sweeper finds them.
+                let _ = core.queue.ack(&deliveries).await;
             }
             Err(error) => {
                 tracing::warn!(%stage, %error, "queue unavailable; the sweeper goes on");
-                runner.core.nap(settings.sweep_ms).await;
+                core.nap(settings.sweep_ms).await;
             }
         }
     }

@@ -17,7 +17,8 @@ use futures::StreamExt as _;
 use landfall_core::attempt::Signed;
 use landfall_core::claim::ClaimKey;
 use landfall_core::clock::Clock;
-use landfall_core::near::Payout;
+use landfall_core::machine::AttemptStages;
+use landfall_core::near::{self, Payout};
 use landfall_core::rail::{
     Broadcast, EndpointHealth, Funds, Later, LedgerNonce, Look, Rail, RailError, Refusal,
 };
@@ -109,7 +110,10 @@ impl NearRail {
         };
         let mut payouts = Vec::with_capacity(payloads.len());
         for payload in payloads {
-            let Payload::Near(payout) = payload;
+            let Some(payout) = payload.near() else {
+                let why = format!("a transfer of rail {} is not for this rail", payload.rail());
+                return Err(RailError::Misconfigured(why));
+            };
             if !ours(payout) {
                 return Err(RailError::Misconfigured(format!(
                     "a payout of {} from {} on {} is not for this rail",
@@ -193,13 +197,16 @@ impl Rail for NearRail {
         RailName::Near
     }
 
+    fn stages(&self) -> AttemptStages {
+        near::STAGES
+    }
+
     fn lanes(&self) -> Vec<LaneId> {
         self.keys.keys().cloned().collect()
     }
 
     fn preparation(&self, payload: &Payload) -> Option<ClaimKey> {
-        let Payload::Near(payout) = payload;
-        Some(ClaimKey {
+        payload.near().map(|payout| ClaimKey {
             space: format!("near-registered:{}:{}", payout.network, payout.token),
             key: payout.receiver_id.clone(),
         })
@@ -207,7 +214,7 @@ impl Rail for NearRail {
 
     async fn prepared(&self, payloads: &[&Payload]) -> Vec<Result<bool, RailError>> {
         let asked: Vec<String> =
-            payloads.iter().map(|payload| payload.receiver().to_owned()).collect();
+            payloads.iter().map(|payload| payload.receiver().into_owned()).collect();
         let token = self.token.as_str();
         futures::stream::iter(asked)
             .map(|receiver| async move { is_registered(&self.nodes, token, &receiver).await })
@@ -217,14 +224,8 @@ impl Rail for NearRail {
     }
 
     fn fit(&self, purpose: Purpose, payloads: &[&Payload]) -> usize {
-        let payouts: Vec<&Payout> = payloads
-            .iter()
-            .take(self.settings.limits.actions)
-            .map(|payload| {
-                let Payload::Near(payout) = payload;
-                payout
-            })
-            .collect();
+        let few = payloads.iter().take(self.settings.limits.actions);
+        let payouts: Vec<&Payout> = few.map_while(|payload| payload.near()).collect();
         self.settings.limits.fit(purpose, &payouts)
     }
 
@@ -387,11 +388,7 @@ fn does_not_know_the_block(error: &RpcError) -> bool {
 }
 
 /// The answer of the node that is furthest, if a quorum answers: one that lags shows old nonces.
-fn furthest<T>(
-    answers: Vec<T>,
-    quorum: usize,
-    height: impl Fn(&T) -> u64,
-) -> Result<T, RailError> {
+fn furthest<T>(answers: Vec<T>, quorum: usize, height: impl Fn(&T) -> u64) -> Result<T, RailError> {
     let count = answers.len();
     let furthest = answers.into_iter().max_by_key(height);
     furthest

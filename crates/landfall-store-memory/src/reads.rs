@@ -50,7 +50,7 @@ impl Tables {
         filter.rail.is_none_or(|rail| transfer.payload.rail() == rail)
             && filter.tenant.as_ref().is_none_or(|tenant| transfer.tenant == *tenant)
             && filter.state.is_none_or(|state| transfer.state == state)
-            && filter.receiver.as_ref().is_none_or(|name| transfer.payload.receiver() == name)
+            && filter.receiver.as_ref().is_none_or(|name| transfer.payload.receiver() == *name)
             && filter.created_from_ms.is_none_or(|from| transfer.created_ms >= from)
             && filter.created_until_ms.is_none_or(|until| transfer.created_ms < until)
             && filter.before.is_none_or(|before| transfer.id < before)

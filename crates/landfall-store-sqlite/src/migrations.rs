@@ -18,7 +18,7 @@ pub(crate) const APPLICATION_ID: i64 = 0x4C46_4C44;
 pub(crate) const SCHEMA_VERSION: i64 = STEPS.len() as i64;
 
 /// Step `i` leads from version `i` to `i + 1`.
-const STEPS: [&str; 1] = [FIRST];
+const STEPS: [&str; 2] = [FIRST, CONFIRMED];
 
 const FIRST: &str = "
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -137,6 +137,9 @@ CREATE TABLE claim_waiters (
     PRIMARY KEY (space, key, waiter)
 ) WITHOUT ROWID;
 ";
+
+/// The fact that the far side of a transfer has its part for good.
+const CONFIRMED: &str = "ALTER TABLE transfers ADD COLUMN confirmed INTEGER NOT NULL DEFAULT 0;";
 
 /// Brings the file from `version` to the newest, each step in a transaction of its own.
 pub(crate) fn migrate(db: &mut Connection, version: i64) -> Done<()> {

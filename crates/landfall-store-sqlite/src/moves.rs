@@ -66,7 +66,7 @@ impl Tx<'_> {
         let sql = "UPDATE transfers SET
                 state = ?5, version = version + 1, attempt = ?6, due_ms = ?7, stage_retries = ?8,
                 retry_count = ?9, updated_ms = ?10, completed_ms = ?11, dead = ?12, tx_hash = ?13,
-                aside = ?14, error = ?15
+                aside = ?14, error = ?15, confirmed = ?16
             WHERE id = ?1 AND state = ?2 AND version = coalesce(?3, version) AND attempt IS ?4";
         let changed = self.db.prepare_cached(sql)?.execute(rusqlite::params![
             id,
@@ -84,6 +84,7 @@ impl Tx<'_> {
             step.tx_hash,
             step.aside,
             prepared.error,
+            step.confirmed,
         ])?;
         if changed == 0 {
             return Ok(false);

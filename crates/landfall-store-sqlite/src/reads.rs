@@ -49,7 +49,7 @@ impl Tx<'_> {
 
 const COLUMNS: &str = "SELECT t.id, t.state, t.version, t.attempt, t.due_ms, t.stage_retries,
         t.retry_count, t.updated_ms, t.completed_ms, t.tx_hash, t.aside, t.error,
-        p.created_ms, p.payload, k.tenant, k.key, k.fingerprint
+        p.created_ms, p.payload, k.tenant, k.key, k.fingerprint, t.confirmed
     FROM transfers t JOIN payloads p ON p.id = t.id JOIN keys k ON k.id = t.id";
 
 impl Reader<'_> {
@@ -79,6 +79,7 @@ impl Reader<'_> {
             fingerprint: Fingerprint(row.get(16)?),
             payload: serde_json::from_str::<Payload>(payload)?,
             state: self.codes.state(row.get(1)?)?,
+            confirmed: row.get(17)?,
             version: uint(row.get(2)?)?,
             attempt: attempt.map(uint).transpose()?.map(AttemptId),
             stage_retries: row.get(5)?,
@@ -206,7 +207,7 @@ fn passes(filter: &ListFilter, transfer: &Transfer) -> bool {
         && filter.rail.is_none_or(|rail| transfer.payload.rail() == rail)
         && filter.tenant.as_ref().is_none_or(|tenant| transfer.tenant == *tenant)
         && filter.state.is_none_or(|state| transfer.state == state)
-        && filter.receiver.as_ref().is_none_or(|name| transfer.payload.receiver() == name)
+        && filter.receiver.as_ref().is_none_or(|name| transfer.payload.receiver() == *name)
         && filter.created_from_ms.is_none_or(|from| transfer.created_ms >= from)
         && filter.created_until_ms.is_none_or(|until| transfer.created_ms < until)
 }

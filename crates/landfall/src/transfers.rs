@@ -53,7 +53,7 @@ pub async fn list(store: &Arc<dyn Store>, show: &Show, asked: &ListArguments) ->
             (Style::Dim, transfer.id.to_string()),
             (Style::Bold, transfer.key.clone()),
             (style_of(transfer.state), transfer.state.name().to_owned()),
-            (Style::Plain, ends(transfer.payload.receiver(), RECEIVER_WIDTH)),
+            (Style::Plain, ends(&transfer.payload.receiver(), RECEIVER_WIDTH)),
             (Style::Plain, transfer.payload.amount().to_string()),
             (Style::Dim, short(transfer.tx_hash.as_deref().unwrap_or("-"), HASH_WIDTH)),
             (Style::Plain, transfer.retry_count.to_string()),
@@ -201,7 +201,6 @@ fn print_story(show: &Show, transfer: &Transfer, trail: &[TrailEntry]) {
         show.value(&transfer_json(transfer, Some(trail)));
         return;
     }
-    let Payload::Near(payout) = &transfer.payload;
     show.line(&format!(
         "{}  {}",
         show.paint(Style::Bold, &transfer.key),
@@ -211,18 +210,36 @@ fn print_story(show: &Show, transfer: &Transfer, trail: &[TrailEntry]) {
         show.line(&format!("  {}  {text}", show.paint(Style::Dim, &format!("{name:<9}"))));
     };
     line("id", &transfer.id.to_string());
-    line("pays", &format!("{} of {} to {}", payout.amount, payout.token, payout.receiver_id));
-    line("from", &format!("{} on {}", payout.sender, payout.network));
-    if let Some(memo) = &payout.memo {
-        line("memo", memo);
+    for (name, text) in facts(&transfer.payload) {
+        line(name, &text);
     }
-    line("tx", transfer.tx_hash.as_deref().unwrap_or("-"));
+    if let Some(hash) = &transfer.tx_hash {
+        line("tx", hash);
+    }
     line("retries", &transfer.retry_count.to_string());
     if let Some(aside) = &transfer.aside {
         line("set aside", aside);
     }
     for entry in trail {
         show.line(&format!("  {}", event_line(show, entry)));
+    }
+}
+
+/// What is moved, from where and to whom, as lines to read.
+fn facts(payload: &Payload) -> Vec<(&'static str, String)> {
+    match payload {
+        Payload::Near(payout) => {
+            let pays = format!("{} of {} to {}", payout.amount, payout.token, payout.receiver_id);
+            let from = format!("{} on {}", payout.sender, payout.network);
+            let memo = payout.memo.clone().map(|memo| ("memo", memo));
+            [("pays", pays), ("from", from)].into_iter().chain(memo).collect()
+        }
+        Payload::Internal(order) => {
+            let moves =
+                format!("{} {} of user {}", order.shown_amount(), order.asset, order.user_id);
+            let way = format!("{} to {}", order.source, order.target);
+            vec![("moves", moves), ("from", way)]
+        }
     }
 }
 
@@ -258,15 +275,14 @@ fn style_of(state: State) -> Style {
 
 /// The fields and names of the API.
 fn transfer_json(transfer: &Transfer, trail: Option<&[TrailEntry]>) -> Value {
-    let Payload::Near(payout) = &transfer.payload;
     let mut value = json!({
         "id": transfer.id.0,
+        "rail": transfer.payload.rail(),
         "transfer_id": transfer.key,
         "tenant": transfer.tenant,
         "status": transfer.state.name(),
-        "receiver_id": payout.receiver_id,
-        "amount": payout.amount.to_string(),
-        "memo": payout.memo,
+        "receiver_id": transfer.payload.receiver(),
+        "amount": transfer.payload.amount().to_string(),
         "tx_hash": transfer.tx_hash,
         "created_at": time(transfer.created_ms),
         "updated_at": time(transfer.updated_ms),
@@ -275,6 +291,10 @@ fn transfer_json(transfer: &Transfer, trail: Option<&[TrailEntry]>) -> Value {
         "error": transfer.error,
         "aside": transfer.aside,
     });
+    match &transfer.payload {
+        Payload::Near(payout) => value["memo"] = json!(payout.memo),
+        Payload::Internal(order) => value["order"] = json!(order),
+    }
     if let Some(trail) = trail {
         value["events"] = trail.iter().map(event_json).collect();
     }

@@ -270,6 +270,7 @@ pub async fn start(config: &Config, folder: &Folder, clock: Arc<dyn Clock>) -> R
     };
     let instance = folder.instance_name(config.instance.name.as_deref())?;
     let engine = Engine::start(Parts {
+        couriers: Vec::new(),
         store,
         queue: open_queue(config),
         rails: vec![rail],

@@ -3,7 +3,6 @@
 
 use axum::body::Body;
 use axum::http::Request;
-use landfall_core::Payload;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -59,7 +58,7 @@ async fn check(path: &str, kind: &str, whole: &[u8]) {
     }
     // Damage may leave a well-formed request; then it was taken as it stands, by the rules.
     for (transfer, _) in &world.desk.book.lock().transfers {
-        let Payload::Near(payout) = &transfer.payload;
+        let payout = transfer.payload.near().expect("a payout");
         assert!(payout.receiver_id.parse::<near_account_id::AccountId>().is_ok());
         assert!(payout.amount > 0);
     }

@@ -37,6 +37,10 @@ impl Obliging {
 
 #[async_trait]
 impl Rail for Obliging {
+    fn stages(&self) -> landfall_core::AttemptStages {
+        landfall_core::near::STAGES
+    }
+
     fn name(&self) -> RailName {
         RailName::Near
     }
@@ -129,6 +133,7 @@ impl Relay {
         let mut settings = Settings::default();
         change(&mut settings);
         let engine = Engine::start(Parts {
+            couriers: Vec::new(),
             store: Arc::new(MemoryStore::new(clock.clone())),
             queue: Arc::new(RingQueue::new(100)),
             rails: vec![Arc::new(Obliging { height: AtomicU64::new(10) })],

@@ -30,6 +30,7 @@ fn status(endpoints: Vec<EndpointHealth>) -> Status {
         lanes_halted: 0,
         adrift: 1,
         aside: 3,
+        stuck: 2,
     };
     Status { store_error: None, rails: vec![rail], alerts: vec![], ready: true }
 }
@@ -49,7 +50,7 @@ async fn a_healthy_relay_says_so_in_every_detail() {
             "version": "1.2.3",
             "ready": true,
             "store": {"status": "connected"},
-            "queue": {"registration": 12, "transfer": 8, "verification": 12},
+            "queue": {"registration": 12, "transfer": 8, "verification": 12, "internal": 8},
             "rails": [{
                 "rail": "near",
                 "rpc": "connected",
@@ -66,10 +67,12 @@ async fn a_healthy_relay_says_so_in_every_detail() {
                 "lanes": {"held": 2, "halted": 0},
                 "adrift": 1,
                 "aside": 3,
+        "stuck": 2,
             }],
             "lanes": {"held": 2, "halted": 0},
             "adrift": 1,
             "aside": 3,
+        "stuck": 2,
             "alerts": [],
         })
     );

@@ -83,6 +83,7 @@ impl Book {
             retry_count: 0,
             due_ms: None,
             aside: None,
+            confirmed: false,
             tx_hash: None,
             error: None,
             created_ms: now_ms,

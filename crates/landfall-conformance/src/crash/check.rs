@@ -103,7 +103,7 @@ async fn check_transfer(
         .collect();
     assert_eq!(states.last(), Some(&transfer.state), "the trail of {id} ends elsewhere");
     for pair in states.windows(2) {
-        assert!(pair[0].leads_to(pair[1]), "the trail of {id} jumps: {states:?}");
+        assert!(pair[0].leads_to(false, pair[1]), "the trail of {id} jumps: {states:?}");
     }
     // Moving out of the first queue and keeping the mark are one commit.
     assert_eq!(kept(world, id).await, transfer.version > 1, "the mark of {id} is half kept");

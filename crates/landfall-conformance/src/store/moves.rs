@@ -1,10 +1,13 @@
 //! Moves: applied where everything is as expected, without effect anywhere else.
 
-use landfall_core::store::{Applied, StoreError};
-use landfall_core::{AttemptId, ClaimEnd, Claimed, Event, Fault, Move, Note, Transfer, TransferId};
+use landfall_core::store::{Applied, ListFilter, StoreError};
+use landfall_core::{
+    AttemptId, ClaimEnd, Claimed, Event, Fault, Move, Note, RailName, Transfer, TransferId,
+    internal,
+};
 
 use crate::check::checks;
-use crate::world::{World, claim_key};
+use crate::world::{HORIZON_MS, TENANT, World, claim_key};
 
 checks!(World:
     a_move_replaces_every_value_and_grows_the_version,
@@ -18,7 +21,49 @@ checks!(World:
     a_note_on_a_carried_transfer_leaves_its_attempt,
     a_plain_move_cannot_take_a_transfer_from_its_attempt,
     the_trail_keeps_every_entry_in_order,
+    a_fact_beside_the_state_is_kept_through_every_move,
+    the_same_key_on_another_rail_is_another_transfer,
 );
+
+async fn a_fact_beside_the_state_is_kept_through_every_move(world: World) {
+    let mut transfer = world.accept(world.order("k")).await;
+    let fire = |transfer: &Transfer, events: &[Event]| {
+        let step = Move::of(transfer, world.now_ms());
+        events.iter().try_fold(step, |step, event| step.fire(*event)).expect("legal")
+    };
+    for events in [&[Event::SourceCall][..], &[Event::SourceOk, Event::TargetCall]] {
+        let step = fire(&transfer, events);
+        assert_eq!(world.apply(step).await, Applied::Applied);
+        transfer = world.get(transfer.id).await;
+        assert!(!transfer.confirmed);
+    }
+    let confirmed = Move::of(&transfer, world.now_ms()).confirm();
+    let expected = confirmed.applied_to(&transfer);
+    assert_eq!(world.apply(confirmed).await, Applied::Applied);
+    transfer = world.get(transfer.id).await;
+    assert_eq!(transfer, expected);
+    assert!(transfer.confirmed);
+    let swept = world.store.sweep(internal::STAGE, 10, 1_000, HORIZON_MS).await.expect("sweep");
+    assert_eq!(swept, [transfer.id]);
+
+    let step = fire(&world.get(transfer.id).await, &[Event::TargetOk]);
+    assert_eq!(world.apply(step).await, Applied::Applied);
+    let done = world.get(transfer.id).await;
+    assert!(done.confirmed && done.state.is_completed());
+    let names =
+        ["init", "source_pending", "source_done", "target_pending", "CONFIRMED", "committed"];
+    assert_eq!(world.trail(transfer.id).await, names);
+}
+
+async fn the_same_key_on_another_rail_is_another_transfer(world: World) {
+    let payout = world.accept(world.fresh("k")).await;
+    let order = world.accept(world.order("k")).await;
+    assert_ne!(payout.id, order.id);
+    let found = world.store.by_key(RailName::Internal, TENANT, "k").await.expect("read");
+    assert_eq!(found, Some(order.clone()));
+    let filter = ListFilter { rail: Some(RailName::Internal), limit: 10, ..ListFilter::default() };
+    assert_eq!(world.store.list(filter).await.expect("list"), [order]);
+}
 
 fn prepared(transfer: &Transfer, now_ms: u64) -> Move {
     let step = Move::of(transfer, now_ms).fire(Event::Prepared).expect("legal");

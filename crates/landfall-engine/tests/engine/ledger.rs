@@ -152,6 +152,10 @@ fn pay(state: &mut State, tx: &Tx, hash: &str) -> Vec<Outcome> {
 
 #[async_trait]
 impl Rail for FakeRail {
+    fn stages(&self) -> landfall_core::AttemptStages {
+        landfall_core::near::STAGES
+    }
+
     fn name(&self) -> RailName {
         RailName::Near
     }
@@ -161,13 +165,13 @@ impl Rail for FakeRail {
     }
 
     fn preparation(&self, payload: &Payload) -> Option<ClaimKey> {
-        Some(ClaimKey { space: "registered".into(), key: payload.receiver().to_owned() })
+        Some(ClaimKey { space: "registered".into(), key: payload.receiver().into_owned() })
     }
 
     async fn prepared(&self, payloads: &[&Payload]) -> Vec<Result<bool, RailError>> {
         let look = |payload: &&Payload| {
             self.ask()?;
-            Ok(self.state.lock().registered.contains(payload.receiver()))
+            Ok(self.state.lock().registered.contains(payload.receiver().as_ref()))
         };
         payloads.iter().map(look).collect()
     }
@@ -189,7 +193,7 @@ impl Rail for FakeRail {
         }
         let actions = payloads
             .iter()
-            .map(|payload| (payload.receiver().to_owned(), payload.amount()))
+            .map(|payload| (payload.receiver().into_owned(), payload.amount()))
             .collect();
         let tx = Tx {
             lane: lane.to_string(),

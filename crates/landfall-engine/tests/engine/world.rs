@@ -90,6 +90,7 @@ async fn start(
     settings: &Settings,
 ) -> Arc<Engine> {
     Engine::start(Parts {
+        couriers: Vec::new(),
         store: store.clone(),
         queue: Arc::new(RingQueue::new(100)),
         rails: vec![rail.clone()],

@@ -328,7 +328,7 @@ async fn a_payout_of_another_rail_is_never_signed() {
         |payout| payout.sender = "other.near".into(),
     ];
     for change in changes {
-        let Payload::Near(mut other) = payout("alice.near", 1);
+        let Payload::Near(mut other) = payout("alice.near", 1) else { panic!("a payout") };
         change(&mut other);
         let other = Payload::Near(other);
         let signed = world.rail.sign(Purpose::Pay, &[&other], &lane, Nonce(5)).await;

@@ -73,6 +73,7 @@ impl Instance {
             store: Arc::new(FaultyStore { seat: self.seat.clone(), inner: self.store.clone() }),
             queue: Arc::new(queue),
             rails: vec![rail],
+            couriers: Vec::new(),
             clock,
             high_water: self.high_water.clone(),
             settings: settings_of(&self.seat.name),

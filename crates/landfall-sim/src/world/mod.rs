@@ -193,6 +193,7 @@ async fn launch(
         store: store.clone(),
         queue: Arc::new(RingQueue::new(landfall_queue_ring::DEFAULT_CAPACITY)),
         rails: vec![rail],
+        couriers: Vec::new(),
         clock: clock.clone(),
         high_water: high_water.clone(),
         settings: config.engine.clone(),

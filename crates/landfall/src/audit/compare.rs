@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use landfall_core::{Attempt, Fate, LaneId, Payload, Purpose, State, Transfer, TransferId};
+use landfall_core::{Attempt, Fate, LaneId, Purpose, State, Transfer, TransferId};
 use landfall_rail_near::{Found, Seen, Walk};
 
 use super::{moved, paid_all};
@@ -37,12 +37,11 @@ pub struct TransferFact {
 
 impl TransferFact {
     pub fn of(transfer: &Transfer) -> TransferFact {
-        let Payload::Near(payout) = &transfer.payload;
         TransferFact {
             key: transfer.key.clone(),
             state: transfer.state,
-            receiver: payout.receiver_id.clone(),
-            amount: payout.amount,
+            receiver: transfer.payload.receiver().into_owned(),
+            amount: transfer.payload.amount(),
         }
     }
 }

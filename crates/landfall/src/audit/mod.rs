@@ -15,7 +15,7 @@ use std::sync::Arc;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use landfall_core::rail::RailError;
 use landfall_core::store::{ListFilter, Store};
-use landfall_core::{Attempt, AttemptId, Fate, Payload, RailName, TransferId};
+use landfall_core::{Attempt, AttemptId, Fate, RailName, TransferId};
 use landfall_rail_near::{Auditor, Seen, Walk};
 use serde_json::{Value, json};
 
@@ -96,7 +96,7 @@ async fn read_transfers(
             ListFilter { rail: Some(RailName::Near), before, limit: PAGE, ..ListFilter::default() };
         let page = store.list(filter).await?;
         for transfer in &page {
-            let Payload::Near(payout) = &transfer.payload;
+            let Some(payout) = transfer.payload.near() else { continue };
             if payout.network == ledger.network && payout.sender == ledger.account {
                 transfers.insert(transfer.id, TransferFact::of(transfer));
             }

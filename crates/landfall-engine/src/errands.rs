@@ -1,0 +1,387 @@
+//! A rail of services at work: each transfer is driven by calls that may be repeated.
+//!
+//! There are no locks: any number of processes may drive the same transfer. Each step is a
+//! compare-and-set, what is about to be done is stored before it is done, and the services
+//! deduplicate what is done twice.
+//! **Invariant:** nothing is given up. What stays unknown is asked for again, for ever, ever more
+//! slowly, and raises an alert.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use landfall_core::courier::{Courier, Doubt, Known, Step, Turn};
+use landfall_core::queue::Hint;
+use landfall_core::store::Applied;
+use landfall_core::{
+    Certificate, Event, Fault, Illegal, Move, Note, Payload, RailName, Stage, TrailEvent, Transfer,
+    TransferId,
+};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use crate::engine::Core;
+use crate::line::{Alerts, Line};
+use crate::schedule;
+use crate::status::RailStatus;
+
+/// Doubts that are all written into the trail; of later ones only those at powers of two, or a
+/// service that is down for a week would fill the store with them.
+const TRAIL_DOUBTS: u32 = 10;
+
+/// A rail of services at work.
+pub(crate) struct Errands {
+    core: Arc<Core>,
+    courier: Arc<dyn Courier>,
+    busy: Mutex<HashSet<TransferId>>,
+    tasks: Mutex<JoinSet<()>>,
+    sweep: Notify,
+    alerts: Alerts,
+    /// Unknown for longer than an operator wants to wait, with what to say about each.
+    stuck: Mutex<HashMap<TransferId, String>>,
+    adrift: Mutex<HashMap<TransferId, String>>,
+}
+
+impl Errands {
+    pub fn new(core: Arc<Core>, courier: Arc<dyn Courier>) -> Errands {
+        Errands {
+            alerts: Alerts::new(core.clock.clone()),
+            core,
+            courier,
+            busy: Mutex::default(),
+            tasks: Mutex::default(),
+            sweep: Notify::new(),
+            stuck: Mutex::default(),
+            adrift: Mutex::default(),
+        }
+    }
+
+    /// Takes one up unless it is being worked on, or there is no room: then false.
+    fn take_up(self: &Arc<Errands>, transfer: Transfer) -> bool {
+        let id = transfer.id;
+        let mut busy = self.busy.lock();
+        if busy.contains(&id) {
+            return true;
+        }
+        if busy.len() >= self.core.settings.errands_max {
+            return false;
+        }
+        busy.insert(id);
+        drop(busy);
+        let leave = Leave { errands: self.clone(), id };
+        let mut tasks = self.tasks.lock();
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(async move { leave.errands.run(transfer).await });
+        true
+    }
+
+    /// Drives a transfer as far as it goes now.
+    async fn run(&self, mut transfer: Transfer) {
+        let mut first = false;
+        while !transfer.state.is_final() && !self.core.is_stopping() {
+            let now_ms = self.core.clock.now_ms();
+            let since_ms = match first {
+                true => now_ms,
+                false => self.since_ms(&transfer).await,
+            };
+            let step = self.courier.act(&transfer, Turn { first, since_ms, now_ms }).await;
+            let goes_on = matches!(step, Step::Go(_));
+            match self.store(&transfer, step).await {
+                Some(moved) => transfer = moved,
+                None => return,
+            }
+            if !goes_on {
+                return;
+            }
+            first = true;
+        }
+    }
+
+    /// Since when the call that the state asks for may have been made.
+    async fn since_ms(&self, transfer: &Transfer) -> u64 {
+        let trail = self.core.store.trail(transfer.id).await.unwrap_or_default();
+        let began = trail.iter().rev().find(|entry| {
+            matches!(entry.event, TrailEvent::Entered(_) | TrailEvent::Noted(Note::Confirmed))
+        });
+        began.map_or(transfer.created_ms, |entry| entry.at_ms)
+    }
+
+    /// Stores what a step came to. None if somebody else moved it, or the store did not answer:
+    /// the sweeper finds it.
+    async fn store(&self, transfer: &Transfer, step: Step) -> Option<Transfer> {
+        let now_ms = self.core.clock.now_ms();
+        let step = match step {
+            Step::Go(known) => {
+                let due_ms = now_ms + self.core.settings.hint_grace_ms;
+                known_move(transfer, &known, now_ms, due_ms)
+            }
+            Step::Wait(doubt) => self.doubt_move(transfer, doubt, now_ms),
+            Step::Adrift(why) => Ok(self.adrift_move(transfer, why, now_ms)),
+        };
+        let step = match step {
+            Ok(step) => step,
+            Err(illegal) => {
+                self.alerts.raise("illegal_step", format!("{}: {illegal}", transfer.key));
+                return None;
+            }
+        };
+        match self.core.store.apply(vec![step.clone()]).await {
+            Ok(batch) if batch.moves == [Applied::Applied] => {
+                let moved = step.applied_to(transfer);
+                self.moved(&moved);
+                Some(moved)
+            }
+            Ok(_) => None,
+            Err(error) => {
+                tracing::warn!(transfer = %transfer.id, %error, "not known whether it was stored");
+                None
+            }
+        }
+    }
+
+    fn doubt_move(&self, of: &Transfer, doubt: Doubt, now_ms: u64) -> Result<Move, Illegal> {
+        let settings = &self.core.settings;
+        let wait_ms = schedule::backoff_ms(settings, of.stage_retries, &mut *self.core.rng.lock());
+        let mut step = Move::of(of, now_ms).due(Some(now_ms + wait_ms));
+        step.stage_retries = of.stage_retries.saturating_add(1);
+        step.retry_count = of.retry_count.saturating_add(1);
+        let news = of.error.as_ref().is_none_or(|last| last.error_type != doubt.kind);
+        let fault = Fault {
+            error_type: doubt.kind.to_owned(),
+            message: doubt.message,
+            retry_count: step.retry_count,
+            will_retry: true,
+        };
+        // A refusal that led here is what the client wants to know; the trail keeps the rest.
+        if of.error.as_ref().is_none_or(|last| last.will_retry) {
+            step.error = Some(fault.clone());
+        }
+        let retries = step.stage_retries;
+        if let Some(event) = doubt.event {
+            step = step.fire(event)?;
+        } else {
+            step = step.note(Note::Retry);
+        }
+        match news || retries <= TRAIL_DOUBTS || retries.is_power_of_two() {
+            true => Ok(step.with(|entry| entry.error = Some(fault))),
+            false => {
+                step.trail.clear();
+                Ok(step)
+            }
+        }
+    }
+
+    fn adrift_move(&self, of: &Transfer, why: String, now_ms: u64) -> Move {
+        // Still asked, though slowly: a service may find its memory again.
+        let wait_ms = self.core.settings.backoff_max_ms;
+        let mut step = Move::of(of, now_ms).due(Some(now_ms + wait_ms));
+        if of.aside.is_none() {
+            let fault = Fault {
+                error_type: "adrift".to_owned(),
+                message: why.clone(),
+                retry_count: of.retry_count,
+                will_retry: true,
+            };
+            step = step.note(Note::Adrift).with(|entry| entry.error = Some(fault));
+        }
+        step.aside = Some(why);
+        step
+    }
+
+    /// Tells those who watch.
+    fn moved(&self, now: &Transfer) {
+        tracing::debug!(transfer = %now.id, key = %now.key, state = %now.state, "moved");
+        let settings = &self.core.settings;
+        let age_ms = now.updated_ms.saturating_sub(now.created_ms);
+        let slow = now.stage_retries >= settings.alert_after_retries
+            || age_ms >= settings.alert_after_ms && now.stage_retries > 0;
+        let (state, retries) = (now.state, now.retry_count);
+        let why = now.error.as_ref().map_or("", |fault| fault.message.as_str());
+        let story =
+            || format!("{} {state}, {retries} retries, {} s old: {why}", now.key, age_ms / 1_000);
+        note(&self.stuck, now.id, (slow && !now.state.is_final()).then(story));
+        note(&self.adrift, now.id, now.aside.clone().map(|why| format!("{}: {why}", now.key)));
+        self.alert("transfer_stuck", "are stuck, the first is", &self.stuck);
+        self.alert("adrift", "wait for an operator's decision, the first is", &self.adrift);
+        if now.state.is_final() {
+            self.core.metrics.finished(now);
+            self.core.watch.is_final(now.id);
+        }
+    }
+
+    fn alert(&self, kind: &str, what: &str, which: &Mutex<HashMap<TransferId, String>>) {
+        let which = which.lock();
+        match which.iter().min_by_key(|(id, _)| **id) {
+            None => self.alerts.calm(kind),
+            Some((_, story)) => {
+                self.alerts.raise(kind, format!("{} transfers {what} {story}", which.len()))
+            }
+        }
+    }
+}
+
+fn note(which: &Mutex<HashMap<TransferId, String>>, id: TransferId, story: Option<String>) {
+    match story {
+        Some(story) => _ = which.lock().insert(id, story),
+        None => _ = which.lock().remove(&id),
+    }
+}
+
+/// The move of a transfer about which something has become certain.
+pub(crate) fn known_move(
+    of: &Transfer,
+    known: &Known,
+    now_ms: u64,
+    due_ms: u64,
+) -> Result<Move, Illegal> {
+    let mut step = Move::of(of, now_ms).due(Some(due_ms));
+    if of.aside.is_some() {
+        step = step.note(Note::Resumed);
+    }
+    step.aside = None;
+    step.stage_retries = 0;
+    // What is only a doubt is over; a refusal is what the client wants to know in the end.
+    if step.error.as_ref().is_some_and(|last| last.will_retry) {
+        step.error = None;
+    }
+    if known.confirmed {
+        step = step.confirm();
+    }
+    for event in &known.events {
+        step = step.fire(*event)?;
+    }
+    if let Some(why) = &known.refusal {
+        let fault = Fault {
+            error_type: "refused".to_owned(),
+            message: why.clone(),
+            retry_count: step.retry_count,
+            will_retry: false,
+        };
+        step.error = Some(fault.clone());
+        step = step.with(|entry| entry.error = Some(fault));
+    }
+    Ok(step)
+}
+
+/// The same by an operator's word, which stands in the trail.
+pub(crate) fn ruled_move(
+    of: &Transfer,
+    known: &Known,
+    word: &Certificate,
+    now_ms: u64,
+) -> Result<Move, Illegal> {
+    let step = known_move(of, known, now_ms, now_ms)?;
+    Ok(step.with(|entry| entry.certificate = Some(word.clone())))
+}
+
+/// Lets a transfer be taken up again, also when its task died.
+struct Leave {
+    errands: Arc<Errands>,
+    id: TransferId,
+}
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        self.errands.busy.lock().remove(&self.id);
+    }
+}
+
+#[async_trait]
+impl Line for Errands {
+    fn rail(&self) -> RailName {
+        self.courier.name()
+    }
+
+    fn first_events(&self, _: &Payload) -> &'static [Event] {
+        &[]
+    }
+
+    async fn offer(self: Arc<Self>, transfers: Vec<Transfer>) {
+        let stage = self.courier.stage();
+        let mine = transfers.into_iter().filter(|one| one.state.stage() == Some(stage));
+        let mut hints = Vec::new();
+        for transfer in mine {
+            let id = transfer.id;
+            if !self.take_up(transfer) {
+                hints.push(Hint { transfer: id, stage });
+            }
+        }
+        if !hints.is_empty() && self.core.queue.push(&hints).await.unwrap_or(hints.len()) > 0 {
+            self.sweep.notify_one();
+        }
+    }
+
+    async fn fetch(self: Arc<Self>, ids: &[TransferId]) {
+        let wanted: Vec<TransferId> = {
+            let busy = self.busy.lock();
+            ids.iter().copied().filter(|id| !busy.contains(id)).collect()
+        };
+        if wanted.is_empty() {
+            return;
+        }
+        if let Ok(transfers) = self.core.store.transfers(&wanted).await {
+            self.offer(transfers).await;
+        }
+    }
+
+    fn stages(&self) -> Vec<Stage> {
+        vec![self.courier.stage()]
+    }
+
+    fn capacity(&self) -> usize {
+        self.core.settings.errands_max
+    }
+
+    fn room(&self) -> usize {
+        self.core.settings.errands_max.saturating_sub(self.busy.lock().len())
+    }
+
+    fn is_able(&self) -> bool {
+        true
+    }
+
+    fn sweep_now(&self) -> &Notify {
+        &self.sweep
+    }
+
+    fn status(&self) -> RailStatus {
+        RailStatus {
+            rail: self.rail(),
+            endpoints: self.courier.endpoints(),
+            paused: None,
+            lanes_held: 0,
+            lanes_halted: 0,
+            adrift: self.adrift.lock().len(),
+            aside: 0,
+            stuck: self.stuck.lock().len(),
+        }
+    }
+
+    fn alerts(&self) -> &Alerts {
+        &self.alerts
+    }
+
+    /// Nothing is signed here, and whatever was forgotten the services remember.
+    fn suspect(&self, _: &str) {}
+
+    fn restarts(&self) -> u64 {
+        0
+    }
+
+    async fn stop(&self, grace: Duration) {
+        let mut tasks = std::mem::take(&mut *self.tasks.lock());
+        let all_gone = async { while tasks.join_next().await.is_some() {} };
+        tokio::select! {
+            biased;
+            _ = all_gone => {}
+            _ = self.core.clock.sleep(grace) => {}
+        }
+    }
+
+    async fn abort(&self) {
+        let mut tasks = std::mem::take(&mut *self.tasks.lock());
+        tasks.shutdown().await;
+    }
+}
