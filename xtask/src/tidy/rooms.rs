@@ -18,8 +18,8 @@ const MAP: &str = "ARCHITECTURE.md";
 const ONLY_IN: &[(&str, &[&str])] = &[
     ("near-primitives", &["landfall-rail-near", "landfall-sim"]),
     ("near-crypto", &["landfall-rail-near", "landfall-sim"]),
-    ("rusqlite", &["landfall-store-sqlite"]),
-    ("axum", &["landfall", "landfall-api", "landfall-sim"]),
+    ("rusqlite", &["landfall-ledger", "landfall-store-sqlite"]),
+    ("axum", &["landfall", "landfall-api", "landfall-ledger", "landfall-sim"]),
     ("hyper-rustls", &["landfall-rpc"]),
     ("clap", &["landfall", "xtask"]),
     ("anyhow", &["landfall", "xtask"]),

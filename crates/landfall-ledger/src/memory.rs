@@ -1,0 +1,187 @@
+//! The book in memory: the reference, and what simulated worlds use.
+//!
+//! Deterministic: no clock, no chance, no threads. A clone is a snapshot; lines are shared.
+//! **Rule:** every call holds the one lock from beginning to end, so a call is a commit.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+
+use crate::book::{Balances, Book, BookError, Result, Span, Statement};
+use crate::rules::{self, Account, Decision, History, Past};
+use crate::words::{
+    AccountId, Answer, Balance, Contract, Entry, Key, Operation, Outcome, ReqId, Terms, Verb,
+};
+
+/// A book that ends with the process.
+pub struct MemoryBook {
+    contract: Contract,
+    state: Mutex<State>,
+}
+
+#[derive(Clone, Default)]
+struct State {
+    accounts: BTreeMap<AccountId, Held>,
+    /// By number, from 1.
+    opened: Vec<AccountId>,
+    records: BTreeMap<(Key, Verb), Arc<Entry>>,
+    statement: Vec<Arc<Entry>>,
+}
+
+#[derive(Clone, Copy)]
+struct Held {
+    account: Account,
+    number: u64,
+    seq: u64,
+}
+
+impl MemoryBook {
+    pub fn new(contract: Contract) -> MemoryBook {
+        MemoryBook { contract, state: Mutex::default() }
+    }
+
+    /// As [`Book::apply`], for callers that have no runtime.
+    pub fn apply_now(&self, operations: &[Operation], at_ms: u64) -> Result<Vec<Answer>> {
+        let mut state = self.state.lock();
+        let answer = |operation| state.apply(&self.contract, operation, at_ms);
+        operations.iter().map(answer).collect()
+    }
+}
+
+impl Clone for MemoryBook {
+    fn clone(&self) -> MemoryBook {
+        let state = Mutex::new(self.state.lock().clone());
+        MemoryBook { contract: self.contract.clone(), state }
+    }
+}
+
+impl State {
+    fn apply(&mut self, contract: &Contract, asked: &Operation, at_ms: u64) -> Result<Answer> {
+        let history = self.history(&asked.key());
+        let account = rules::concerns(&history, asked)
+            .and_then(|id| self.accounts.get(&id))
+            .map(|held| held.account);
+        let decision = rules::decide(contract.kind, account, &history, asked)
+            .map_err(|error| BookError::Corrupt(error.to_string()))?;
+        Ok(match decision {
+            Decision::Known(outcome) => Answer::Recorded(outcome),
+            Decision::Conflict => Answer::Conflict,
+            Decision::NotYet => Answer::NotYet,
+            Decision::New { account, terms, outcome } => {
+                self.write(asked, at_ms, (account, terms, outcome.clone()));
+                Answer::Recorded(outcome)
+            }
+        })
+    }
+
+    fn history(&self, key: &Key) -> History {
+        let past = |entry: &Arc<Entry>| Past {
+            verb: entry.verb,
+            terms: entry.terms,
+            outcome: entry.outcome.clone(),
+        };
+        let range = (key.clone(), Verb::Fund)..=(key.clone(), Verb::Rollback);
+        History(self.records.range(range).map(|(_, entry)| past(entry)).collect())
+    }
+
+    fn write(
+        &mut self,
+        asked: &Operation,
+        at_ms: u64,
+        (account, terms, outcome): (Option<Account>, Terms, Outcome),
+    ) {
+        let seq = self.head() + 1;
+        let after = account.unwrap_or_default();
+        if outcome == Outcome::Done {
+            self.keep(terms.account, after, seq);
+        }
+        let entry = Arc::new(Entry {
+            seq,
+            key: asked.key(),
+            verb: asked.verb(),
+            terms,
+            outcome,
+            at_ms,
+            available: after.available,
+            frozen: after.frozen,
+        });
+        self.records.insert((entry.key.clone(), entry.verb), entry.clone());
+        self.statement.push(entry);
+    }
+
+    fn keep(&mut self, id: AccountId, account: Account, seq: u64) {
+        let number = match self.accounts.get(&id) {
+            Some(held) => held.number,
+            None => {
+                self.opened.push(id);
+                self.opened.len() as u64
+            }
+        };
+        self.accounts.insert(id, Held { account, number, seq });
+    }
+
+    fn head(&self) -> u64 {
+        self.statement.len() as u64
+    }
+
+    fn balance(&self, id: AccountId) -> Option<Balance> {
+        let Held { account, number, seq } = *self.accounts.get(&id)?;
+        let Account { available, frozen, blocked, .. } = account;
+        Some(Balance { number, account: id, available, frozen, blocked, seq })
+    }
+}
+
+#[async_trait]
+impl Book for MemoryBook {
+    fn contract(&self) -> &Contract {
+        &self.contract
+    }
+
+    async fn apply(&self, operations: Vec<Operation>, at_ms: u64) -> Result<Vec<Answer>> {
+        self.apply_now(&operations, at_ms)
+    }
+
+    async fn query(&self, req_id: ReqId, verb: Verb) -> Result<Option<Outcome>> {
+        let state = self.state.lock();
+        let entry = state.records.get(&(Key::Request(req_id), verb));
+        Ok(entry.map(|entry| entry.outcome.clone()))
+    }
+
+    async fn block(&self, account: AccountId, blocked: bool) -> Result<bool> {
+        let mut state = self.state.lock();
+        let Some(held) = state.accounts.get_mut(&account) else { return Ok(false) };
+        held.account.blocked = blocked;
+        Ok(true)
+    }
+
+    async fn accounts(&self, user_id: u64) -> Result<Vec<Balance>> {
+        let state = self.state.lock();
+        let first = AccountId { user_id, asset_id: 0 };
+        let last = AccountId { user_id, asset_id: u32::MAX };
+        let range = state.accounts.range(first..=last);
+        Ok(range.filter_map(|(id, _)| state.balance(*id)).collect())
+    }
+
+    async fn balances(&self, after: u64, limit: usize) -> Result<Balances> {
+        let state = self.state.lock();
+        let skipped = usize::try_from(after).unwrap_or(usize::MAX);
+        let page = state.opened.iter().skip(skipped).take(limit);
+        let balances = page.filter_map(|id| state.balance(*id)).collect();
+        Ok(Balances { balances, head: state.head() })
+    }
+
+    async fn statement(&self, span: Span) -> Result<Statement> {
+        let state = self.state.lock();
+        let is_asked = |entry: &&Arc<Entry>| {
+            entry.seq <= span.until && span.account.is_none_or(|id| entry.terms.account == id)
+        };
+        let skipped = usize::try_from(span.after).unwrap_or(usize::MAX);
+        let lines = state.statement.iter().skip(skipped).filter(is_asked).take(span.limit);
+        Ok(Statement {
+            entries: lines.map(|entry| entry.as_ref().clone()).collect(),
+            head: state.head(),
+        })
+    }
+}

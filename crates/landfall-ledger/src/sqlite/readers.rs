@@ -1,0 +1,81 @@
+//! Reads, on connections and threads of their own, beside the writer.
+//!
+//! A reader sees every commit that was answered before it was asked.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use parking_lot::Mutex;
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use super::fault::{Done, Fault};
+use crate::book::{BookError, Result};
+
+type Read = Box<dyn FnOnce(&Connection) + Send>;
+
+/// The handle to the readers' threads, which end when this is dropped.
+pub(crate) struct Readers {
+    reads: Option<Sender<Read>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Readers {
+    pub(crate) fn start(connections: Vec<Connection>) -> Done<Readers> {
+        let (reads, inbox) = channel();
+        let inbox = Arc::new(Mutex::new(inbox));
+        let mut readers = Readers { reads: Some(reads), threads: Vec::new() };
+        for db in connections {
+            let inbox = inbox.clone();
+            let thread = std::thread::Builder::new()
+                .name("book-reader".into())
+                .spawn(move || serve(&inbox, &db))
+                .map_err(|error| Fault(BookError::Unavailable(error.to_string())))?;
+            readers.threads.push(thread);
+        }
+        Ok(readers)
+    }
+
+    pub(crate) async fn call<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Connection) -> Done<T> + Send + 'static,
+    ) -> Result<T> {
+        let gone = || BookError::Unavailable("the readers have stopped".into());
+        let (reply, answer) = oneshot::channel();
+        let read: Read = Box::new(move |db| {
+            // One snapshot for all its statements. A caller that has gone does not want its answer.
+            let _ = reply.send(in_snapshot(db, read).map_err(|fault| fault.0));
+        });
+        self.reads.as_ref().ok_or_else(gone)?.send(read).map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())?
+    }
+}
+
+fn in_snapshot<T>(db: &Connection, read: impl FnOnce(&Connection) -> Done<T>) -> Done<T> {
+    db.prepare_cached("BEGIN")?.execute([])?;
+    let answer = read(db);
+    if !db.is_autocommit() {
+        db.prepare_cached("COMMIT")?.execute([])?;
+    }
+    answer
+}
+
+fn serve(inbox: &Mutex<Receiver<Read>>, db: &Connection) {
+    loop {
+        let next = inbox.lock().recv();
+        match next {
+            Ok(read) => read(db),
+            Err(_) => return,
+        }
+    }
+}
+
+impl Drop for Readers {
+    fn drop(&mut self) {
+        self.reads = None;
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
