@@ -1,0 +1,180 @@
+//! Many callers, few round trips: what is asked while a batch is under way goes together in the
+//! next one.
+//!
+//! A batch of one leaves at once, so an idle store answers as fast as it can; the busier it is, the
+//! larger the batches grow. Nobody waits for company.
+//! **Rule:** a caller's jobs stay together and in order, and the caller gets one answer for each.
+//! Not here: what a job is, and what to do when a batch fails (every caller in it hears of it).
+
+use std::future::Future;
+use std::sync::Arc;
+
+use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::task::JoinSet;
+
+/// How much goes together.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Jobs in one batch; a caller that brings more than this still goes in one.
+    pub batch_max: usize,
+    /// Batches under way at once, each on a connection of its own.
+    pub flights: usize,
+}
+
+/// The gatherer was dropped, or its batch died, before there was an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gone;
+
+struct Call<J, A, E> {
+    jobs: Vec<J>,
+    answer: oneshot::Sender<Result<Vec<A>, E>>,
+}
+
+type Inbox<J, A, E> = Arc<Mutex<mpsc::UnboundedReceiver<Call<J, A, E>>>>;
+
+/// Gathers the jobs of many callers into batches. Its tasks end with it.
+pub struct Gather<J, A, E> {
+    calls: mpsc::UnboundedSender<Call<J, A, E>>,
+    _flights: JoinSet<()>,
+}
+
+impl<J, A, E> Gather<J, A, E>
+where
+    J: Send + 'static,
+    A: Send + 'static,
+    E: Clone + Send + 'static,
+{
+    /// `run` MUST give one answer per job, in order. Needs a runtime around it.
+    pub fn start<F>(
+        options: Options,
+        run: impl Fn(Vec<J>) -> F + Clone + Send + Sync + 'static,
+    ) -> Gather<J, A, E>
+    where
+        F: Future<Output = Result<Vec<A>, E>> + Send + 'static,
+    {
+        let (calls, inbox) = mpsc::unbounded_channel();
+        let inbox = Arc::new(Mutex::new(inbox));
+        let mut flights = JoinSet::new();
+        for _ in 0..options.flights.max(1) {
+            flights.spawn(fly(inbox.clone(), options.batch_max, run.clone()));
+        }
+        Gather { calls, _flights: flights }
+    }
+
+    /// Has the jobs done, together with those of others. One answer each, in order.
+    pub async fn call(&self, jobs: Vec<J>) -> Result<Result<Vec<A>, E>, Gone> {
+        if jobs.is_empty() {
+            return Ok(Ok(Vec::new()));
+        }
+        let (answer, answered) = oneshot::channel();
+        self.calls.send(Call { jobs, answer }).map_err(|_| Gone)?;
+        answered.await.map_err(|_| Gone)
+    }
+}
+
+async fn fly<J, A, E, F>(inbox: Inbox<J, A, E>, batch_max: usize, run: impl Fn(Vec<J>) -> F)
+where
+    E: Clone,
+    F: Future<Output = Result<Vec<A>, E>>,
+{
+    while let Some(calls) = next(&inbox, batch_max).await {
+        let mut jobs = Vec::new();
+        let mut waiting = Vec::with_capacity(calls.len());
+        for call in calls {
+            waiting.push((call.jobs.len(), call.answer));
+            jobs.extend(call.jobs);
+        }
+        match run(jobs).await {
+            Ok(answers) => {
+                let mut answers = answers.into_iter();
+                for (count, answer) in waiting {
+                    // A caller that went away wants no answer.
+                    let _ = answer.send(Ok(answers.by_ref().take(count).collect()));
+                }
+            }
+            Err(error) => waiting.into_iter().for_each(|(_, answer)| {
+                let _ = answer.send(Err(error.clone()));
+            }),
+        }
+    }
+}
+
+/// The next batch of calls; none when nobody can call any more.
+async fn next<J, A, E>(inbox: &Inbox<J, A, E>, batch_max: usize) -> Option<Vec<Call<J, A, E>>> {
+    let mut inbox = inbox.lock().await;
+    let first = inbox.recv().await?;
+    let mut count = first.jobs.len();
+    let mut calls = vec![first];
+    while count < batch_max {
+        let Ok(call) = inbox.try_recv() else { break };
+        count += call.jobs.len();
+        calls.push(call);
+    }
+    Some(calls)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    const ONE: Options = Options { batch_max: 100, flights: 1 };
+
+    #[tokio::test]
+    async fn every_caller_gets_its_own_answers_in_order() {
+        let doubled = |jobs: Vec<u32>| async move {
+            tokio::task::yield_now().await;
+            Ok::<_, ()>(jobs.into_iter().map(|job| job * 2).collect())
+        };
+        let gather = Gather::start(ONE, doubled);
+        let calls = (0..50).map(|n| gather.call(vec![n, n + 100]));
+        let mut set = Vec::new();
+        for call in calls {
+            set.push(call.await);
+        }
+        for (n, answer) in (0..50).zip(set) {
+            assert_eq!(answer, Ok(Ok(vec![n * 2, (n + 100) * 2])));
+        }
+        assert_eq!(gather.call(Vec::new()).await, Ok(Ok(Vec::new())));
+    }
+
+    #[tokio::test]
+    async fn what_waits_for_a_batch_goes_together_in_the_next() {
+        let batches = Arc::new(AtomicUsize::new(0));
+        let gate = Arc::new(tokio::sync::Semaphore::new(0));
+        let run = {
+            let (batches, gate) = (batches.clone(), gate.clone());
+            move |jobs: Vec<u32>| {
+                let (batches, gate) = (batches.clone(), gate.clone());
+                async move {
+                    batches.fetch_add(1, Ordering::Relaxed);
+                    gate.acquire().await.map_err(|_| ())?.forget();
+                    Ok::<_, ()>(jobs)
+                }
+            }
+        };
+        let gather = Arc::new(Gather::start(ONE, run));
+        let mut callers = JoinSet::new();
+        for n in 0..10 {
+            let gather = gather.clone();
+            callers.spawn(async move { gather.call(vec![n]).await });
+            tokio::task::yield_now().await;
+        }
+        gate.add_permits(10);
+        while let Some(answer) = callers.join_next().await {
+            assert!(matches!(answer, Ok(Ok(Ok(_)))));
+        }
+        assert!(batches.load(Ordering::Relaxed) <= 3, "{batches:?}");
+    }
+
+    #[tokio::test]
+    async fn a_batch_that_fails_fails_for_everybody_in_it_and_for_nobody_else() {
+        let run = |jobs: Vec<u32>| async move {
+            if jobs.contains(&13) { Err("unlucky") } else { Ok(jobs) }
+        };
+        let gather = Gather::start(ONE, run);
+        assert_eq!(gather.call(vec![13]).await, Ok(Err("unlucky")));
+        assert_eq!(gather.call(vec![1]).await, Ok(Ok(vec![1])));
+    }
+}
