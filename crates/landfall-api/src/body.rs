@@ -92,6 +92,17 @@ pub fn required<'a>(
     field.as_deref().ok_or_else(|| ApiError::bad(name, format!("is missing; {remedy}")))
 }
 
+/// The members of the one object that `text` is, unread, in order, also those given twice.
+pub fn members<'a>(
+    text: &'a str,
+    example: &'static str,
+) -> Result<Vec<(String, &'a RawValue)>, ApiError> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    let members = json.deserialize_any(Members { example }).map_err(|error| complaint(&error))?;
+    json.end().map_err(|error| complaint(&error))?;
+    Ok(members)
+}
+
 /// The idempotency key of an object that is otherwise wrong, so that its sender can tell which.
 pub fn key_at_least(text: &str) -> Option<Cow<'_, str>> {
     #[derive(serde::Deserialize)]
@@ -187,7 +198,7 @@ impl Object {
 }
 
 /// A name of the sender's making, short and plain enough to be repeated in a message.
-fn shown(name: &str) -> String {
+pub fn shown(name: &str) -> String {
     /// Enough to recognise a field by.
     const MAX_CHARS: usize = 40;
     let mut quoted = format!("{:?}", name.chars().take(MAX_CHARS).collect::<String>());
@@ -285,6 +296,41 @@ impl<'de> Visitor<'de> for Text {
     }
 
     refuse!(Option<Cow<'de, str>>: visit_bool(bool) "a boolean",
+        visit_i64(i64) "a number", visit_u64(u64) "a number", visit_f64(f64) "a number");
+}
+
+/// An object of fields that somebody else reads.
+struct Members {
+    example: &'static str,
+}
+
+impl Members {
+    fn not(&self, what: &str) -> String {
+        format!("body: must be an object such as {}, not {what}", self.example)
+    }
+}
+
+impl<'de> Visitor<'de> for Members {
+    type Value = Vec<(String, &'de RawValue)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut members = Vec::new();
+        while let Some(member) = map.next_entry()? {
+            members.push(member);
+        }
+        Ok(members)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, _: A) -> Result<Self::Value, A::Error> {
+        Err(A::Error::custom(self.not("an array")))
+    }
+
+    refuse!(Vec<(String, &'de RawValue)>:
+        visit_unit() "null", visit_bool(bool) "a boolean", visit_str(&str) "a string",
         visit_i64(i64) "a number", visit_u64(u64) "a number", visit_f64(f64) "a number");
 }
 

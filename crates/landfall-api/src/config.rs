@@ -6,9 +6,10 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
-use landfall_core::Clock;
 use landfall_core::near::Terms;
+use landfall_core::{Clock, internal};
 use sha2::{Digest, Sha256};
 
 /// Everything about the API that can be set.
@@ -16,6 +17,8 @@ use sha2::{Digest, Sha256};
 pub struct ApiConfig {
     /// What every NEAR payout has in common; none where that rail is switched off.
     pub near: Option<Terms>,
+    /// The gateway between services; none where that rail is switched off.
+    pub internal: Option<Gateway>,
     pub auth: Auth,
     /// Largest body of one transfer. 64 KiB is two hundred times what one needs.
     pub body_limit_bytes: usize,
@@ -38,6 +41,7 @@ impl ApiConfig {
     pub fn new(version: impl Into<String>, clock: Arc<dyn Clock>) -> ApiConfig {
         ApiConfig {
             near: None,
+            internal: None,
             auth: Auth::Off,
             body_limit_bytes: 64 * 1024,
             many_limit_bytes: 4 * 1024 * 1024,
@@ -48,6 +52,17 @@ impl ApiConfig {
             clock,
         }
     }
+}
+
+/// What the gateway between services is told.
+#[derive(Debug, Clone)]
+pub struct Gateway {
+    /// Services and assets.
+    pub terms: internal::Terms,
+    /// Whether every request must bring an idempotency key.
+    pub key_required: bool,
+    /// How long a request waits for its transfer to be final.
+    pub patience: Duration,
 }
 
 /// Who is let in.

@@ -5,14 +5,16 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use landfall_core::BadField;
 use landfall_core::store::{Accepted, ListFilter, StoreError};
-use landfall_core::{RailName, Stage, TrailEntry, Transfer, TransferId};
+use landfall_core::{Payload, RailName, Stage, TrailEntry, Transfer, TransferId};
 use landfall_engine::{Engine, Status, Submission, SubmitError};
 
 /// Takes submissions and answers questions. What each method means is said at [`Engine`].
 #[async_trait]
 pub trait Desk: Send + Sync + 'static {
     async fn submit(&self, batch: Vec<Submission>) -> Result<Vec<Accepted>, SubmitError>;
+    async fn screen(&self, payload: &Payload) -> Result<(), BadField>;
     async fn find(
         &self,
         rail: RailName,
@@ -36,6 +38,10 @@ pub trait Desk: Send + Sync + 'static {
 impl Desk for Engine {
     async fn submit(&self, batch: Vec<Submission>) -> Result<Vec<Accepted>, SubmitError> {
         Engine::submit(self, batch).await
+    }
+
+    async fn screen(&self, payload: &Payload) -> Result<(), BadField> {
+        Engine::screen(self, payload).await
     }
 
     async fn find(

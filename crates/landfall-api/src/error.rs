@@ -7,7 +7,7 @@ use axum::Json;
 use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use landfall_core::near::BadField;
+use landfall_core::BadField;
 use landfall_core::store::StoreError;
 use landfall_engine::SubmitError;
 use serde::Serialize;

@@ -28,6 +28,18 @@ pub enum BodyType {
 
 /// The idempotency key, by our own header or the standard one.
 pub fn idempotency_key(headers: &HeaderMap) -> Result<Cow<'_, str>, ApiError> {
+    optional_key(headers)?.ok_or_else(|| missing_key(OWN_KEY))
+}
+
+pub fn missing_key(header: &str) -> ApiError {
+    ApiError::bad(
+        header,
+        "is missing; send a key of your own making, the same for every repeat of this transfer",
+    )
+}
+
+/// The same where a request may do without.
+pub fn optional_key(headers: &HeaderMap) -> Result<Option<Cow<'_, str>>, ApiError> {
     let own = only(headers, OWN_KEY)?.map(|value| checked_key(OWN_KEY, value.as_bytes().into()));
     let standard = only(headers, STANDARD_KEY)?
         .map(|value| checked_key(STANDARD_KEY, unquoted(value.as_bytes())?));
@@ -35,11 +47,7 @@ pub fn idempotency_key(headers: &HeaderMap) -> Result<Cow<'_, str>, ApiError> {
         (Some(own), Some(standard)) if own != standard => Err(ApiError::Bad(
             "X-Idempotency-Key and Idempotency-Key name different keys; send one of them".into(),
         )),
-        (Some(key), _) | (None, Some(key)) => Ok(key),
-        (None, None) => Err(ApiError::bad(
-            OWN_KEY,
-            "is missing; send a key of your own making, the same for every repeat of this transfer",
-        )),
+        (own, standard) => Ok(own.or(standard)),
     }
 }
 

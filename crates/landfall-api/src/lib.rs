@@ -7,7 +7,7 @@
 //! **Rule:** a 2xx answer to a submission is given after the engine has committed it.
 //!
 //! Map: `router` lays the routes; `submit` and `many` take transfers, `read` and `list` show
-//! them, `health` tells how the relay is, `pages` holds what a browser sees; `headers`, `body` and
+//! them, `internal` is the gateway between services, `health` tells how the relay is, `pages` holds what a browser sees; `headers`, `body` and
 //! `query` read requests; `wire` is what goes out; `auth` and `limit` let people in; `watch`
 //! counts and logs.
 //!
@@ -21,6 +21,7 @@ mod desk;
 mod error;
 mod headers;
 mod health;
+mod internal;
 mod limit;
 mod list;
 mod many;
@@ -32,6 +33,6 @@ mod submit;
 mod watch;
 mod wire;
 
-pub use config::{ApiConfig, ApiKey, Auth, BadApiKey, Scope};
+pub use config::{ApiConfig, ApiKey, Auth, BadApiKey, Gateway, Scope};
 pub use desk::Desk;
 pub use router::router;

@@ -16,12 +16,12 @@ use landfall_engine::SubmitError;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::auth::{self, Caller};
-use crate::config::{ApiConfig, Auth, Scope};
+use crate::config::{ApiConfig, Auth, Gateway, Scope};
 use crate::desk::Desk;
 use crate::error::ApiError;
 use crate::limit::RateLimit;
 use crate::watch::{self, Counters};
-use crate::{health, list, many, pages, read, submit};
+use crate::{health, internal, list, many, pages, read, submit};
 
 /// What every handler shares.
 pub struct App {
@@ -54,6 +54,12 @@ impl App {
         let off = || ApiError::from(SubmitError::NoSuchRail(RailName::Near));
         self.config.near.as_ref().ok_or_else(off)
     }
+
+    /// The gateway between services, where that rail is on.
+    pub fn internal(&self) -> Result<&Gateway, ApiError> {
+        let off = || ApiError::from(SubmitError::NoSuchRail(RailName::Internal));
+        self.config.internal.as_ref().ok_or_else(off)
+    }
 }
 
 /// The whole API, ready to be served. An `Arc<Engine>` is a desk.
@@ -81,6 +87,8 @@ pub fn router(config: ApiConfig, desk: Arc<dyn Desk>) -> Router {
         .route("/metrics", get(health::metrics))
         .route("/transfer", post(submit::submit))
         .route("/transfer/{key}", get(read::read))
+        .route("/api/v1/transfer", post(internal::submit))
+        .route("/api/v1/transfer/{req_id}", get(internal::read))
         .route("/transfers", get(list::list).post(many::submit_many))
         .fallback(no_route)
         .method_not_allowed_fallback(wrong_method)

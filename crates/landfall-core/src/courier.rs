@@ -10,7 +10,8 @@
 
 use async_trait::async_trait;
 
-use crate::machine::{Event, RailName, Stage};
+use crate::field::BadField;
+use crate::machine::{Event, Payload, RailName, Stage};
 use crate::rail::{EndpointHealth, RailError};
 use crate::transfer::Transfer;
 
@@ -72,6 +73,10 @@ pub trait Courier: Send + Sync + 'static {
     fn name(&self) -> RailName;
 
     fn stage(&self) -> Stage;
+
+    /// Whether a new transfer can be taken at all, by what the services know: MUST say yes where
+    /// they do not answer.
+    async fn screen(&self, payload: &Payload) -> Result<(), BadField>;
 
     /// Makes the call that the stored state asks for, or finds out what became of it. A technical
     /// error MUST come back as `Wait`, never as a refusal.

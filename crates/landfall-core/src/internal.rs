@@ -18,9 +18,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::field::BadField;
 use crate::ids::Fingerprint;
 use crate::machine::{Event, Stage};
-use crate::near::BadField;
 
 pub const STAGE: Stage = Stage("internal");
 
@@ -139,7 +139,7 @@ pub struct Asked<'a> {
 }
 
 fn bad(field: &'static str, message: impl Into<String>) -> BadField {
-    BadField { field, message: message.into() }
+    BadField::new(field, message)
 }
 
 impl Order {

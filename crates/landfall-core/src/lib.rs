@@ -11,6 +11,7 @@ pub mod attempt;
 pub mod claim;
 pub mod clock;
 pub mod courier;
+pub mod field;
 pub mod ids;
 pub mod internal;
 pub mod lane;
@@ -29,6 +30,7 @@ pub use attempt::{
 pub use claim::{ClaimEnd, ClaimKey, Claimed};
 pub use clock::Clock;
 pub use courier::Courier;
+pub use field::BadField;
 pub use ids::{AttemptId, Epoch, Fingerprint, LaneId, Nonce, TransferId};
 pub use lane::Lane;
 pub use machine::{AttemptStages, Event, Illegal, Payload, RailName, Stage, State};

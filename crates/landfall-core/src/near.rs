@@ -8,6 +8,7 @@
 use near_account_id::AccountId;
 use serde::{Deserialize, Serialize};
 
+use crate::field::BadField;
 use crate::ids::Fingerprint;
 use crate::machine::{AttemptStages, Event, Stage};
 
@@ -111,16 +112,8 @@ pub struct Terms {
     pub sender: String,
 }
 
-/// A request that cannot be taken, and which field is to blame.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {message}")]
-pub struct BadField {
-    pub field: &'static str,
-    pub message: String,
-}
-
 fn bad(field: &'static str, message: impl Into<String>) -> BadField {
-    BadField { field, message: message.into() }
+    BadField::new(field, message)
 }
 
 impl Payout {

@@ -6,6 +6,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use landfall_core::BadField;
 use landfall_core::store::{Accepted, ListFilter, StoreError};
 use landfall_core::{
     Lane, NewTransfer, Payload, RailName, Stage, State, TrailEntry, Transfer, TransferId,
@@ -98,6 +99,15 @@ impl Engine {
                 .expect("every machine begins with its line's first events");
         fresh.due_ms = Some(now_ms + self.settings().hint_grace_ms);
         Ok(fresh)
+    }
+
+    /// Whether a new transfer can be taken at all, by what its rail knows. Asked before
+    /// [`Engine::submit`] where a refusal should name the field to blame.
+    pub async fn screen(&self, payload: &Payload) -> Result<(), BadField> {
+        match self.line(payload.rail()) {
+            Some(line) => line.screen(payload).await,
+            None => Ok(()),
+        }
     }
 
     pub async fn find(

@@ -196,8 +196,11 @@ impl Engine {
 
     /// None if the rail is not configured.
     pub(crate) fn first_events(&self, payload: &Payload) -> Option<&'static [Event]> {
-        let line = self.lines.iter().find(|line| line.rail() == payload.rail());
-        line.map(|line| line.first_events(payload))
+        self.line(payload.rail()).map(|line| line.first_events(payload))
+    }
+
+    pub(crate) fn line(&self, rail: RailName) -> Option<&Arc<dyn Line>> {
+        self.lines.iter().find(|line| line.rail() == rail)
     }
 
     pub(crate) fn intake_guard(&self, count: usize) -> IntakeGuard<'_> {

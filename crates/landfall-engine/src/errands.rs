@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use landfall_core::BadField;
 use landfall_core::courier::{Courier, Doubt, Known, Step, Turn};
 use landfall_core::queue::Hint;
 use landfall_core::store::Applied;
@@ -296,6 +297,10 @@ impl Line for Errands {
 
     fn first_events(&self, _: &Payload) -> &'static [Event] {
         &[]
+    }
+
+    async fn screen(&self, payload: &Payload) -> Result<(), BadField> {
+        self.courier.screen(payload).await
     }
 
     async fn offer(self: Arc<Self>, transfers: Vec<Transfer>) {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use landfall_core::BadField;
 use landfall_core::{Clock, Event, Payload, RailName, Stage, Transfer, TransferId};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -22,6 +23,9 @@ pub(crate) trait Line: Send + Sync {
 
     /// The events that go into the first commit of a transfer.
     fn first_events(&self, payload: &Payload) -> &'static [Event];
+
+    /// Whether a new transfer can be taken at all.
+    async fn screen(&self, payload: &Payload) -> Result<(), BadField>;
 
     /// Takes up what there is room for and hints at the rest.
     async fn offer(self: Arc<Self>, transfers: Vec<Transfer>);

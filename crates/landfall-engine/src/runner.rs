@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use landfall_core::BadField;
 use landfall_core::attempt::{Outcome, Shortage};
 use landfall_core::queue::Hint;
 use landfall_core::rail::Rail;
@@ -273,6 +274,11 @@ impl Line for Runner {
             true => &[Event::Enqueued, Event::Prepared, Event::Enqueued],
             false => &[Event::Enqueued],
         }
+    }
+
+    /// The ledger's own rules were checked when the payload was made.
+    async fn screen(&self, _: &Payload) -> Result<(), BadField> {
+        Ok(())
     }
 
     async fn offer(self: Arc<Self>, transfers: Vec<Transfer>) {

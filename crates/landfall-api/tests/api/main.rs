@@ -8,6 +8,7 @@ mod health;
 mod lists;
 mod malformed;
 mod many;
+mod orders;
 mod pages;
 mod reads;
 mod sockets;

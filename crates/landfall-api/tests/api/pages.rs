@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use landfall_core::Event;
 use serde_json::{Value, json};
 
 use crate::world::{ALICE, TO_COMPLETED, World, request};
@@ -81,6 +82,8 @@ async fn the_description_names_every_route_and_no_other() {
         operations(&api).into_iter().map(|(path, method, _)| (path, method)).collect();
     let served = [
         ("/", "get"),
+        ("/api/v1/transfer", "post"),
+        ("/api/v1/transfer/{req_id}", "get"),
         ("/docs", "get"),
         ("/health", "get"),
         ("/metrics", "get"),
@@ -120,7 +123,7 @@ async fn every_reference_leads_somewhere_and_every_example_fits_its_schema() {
     visit(&api, &api);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn real_answers_have_the_described_shape() {
     let world = World::new();
     let api = description(&world).await;
@@ -143,6 +146,17 @@ async fn real_answers_have_the_described_shape() {
     );
     check("/transfer/{key}", "get", "200", &world.get("/transfer/k").await.json());
     check("/transfer/{key}", "get", "404", &world.get("/transfer/x").await.json());
+    let order = r#"{"from":"funding","to":"trading","user_id":1,"asset":"BTC","amount":"1"}"#;
+    let json = [("content-type", "application/json"), ("idempotency-key", "move")];
+    let moved = async || world.send(request("POST", "/api/v1/transfer", &json, order)).await.json();
+    let pending = moved().await;
+    check("/api/v1/transfer", "post", "202", &pending);
+    let req_id = pending["req_id"].as_str().unwrap();
+    let refused = [Event::SourceCall, Event::Retry, Event::SourceFail];
+    world.advance_order(req_id, &refused, false);
+    check("/api/v1/transfer", "post", "200", &moved().await);
+    let path = format!("/api/v1/transfer/{req_id}");
+    check("/api/v1/transfer/{req_id}", "get", "200", &world.get(&path).await.json());
     check("/transfers", "get", "200", &world.get("/transfers").await.json());
     check("/health", "get", "200", &world.get("/health").await.json());
     check("/ready", "get", "200", &world.get("/ready").await.json());

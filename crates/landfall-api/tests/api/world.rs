@@ -8,11 +8,12 @@ use async_trait::async_trait;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
-use landfall_api::{ApiConfig, Desk, router};
+use landfall_api::{ApiConfig, Desk, Gateway, router};
 use landfall_core::near::{self, Terms};
 use landfall_core::store::{Accepted, ListFilter, StoreError};
 use landfall_core::{
-    Clock, Event, Move, NewTransfer, RailName, Stage, State, TrailEntry, Transfer, TransferId,
+    BadField, Clock, Event, Move, NewTransfer, Payload, RailName, Stage, State, TrailEntry,
+    Transfer, TransferId, internal,
 };
 use landfall_engine::{Status, Submission, SubmitError};
 use landfall_lanes::SystemClock;
@@ -49,6 +50,8 @@ pub struct Book {
     pub status: Option<Status>,
     /// The key at which the desk panics.
     pub trap: Option<String>,
+    /// What is wrong with every payload.
+    pub screened: Option<BadField>,
 }
 
 impl Book {
@@ -64,11 +67,13 @@ impl Book {
                 false => Accepted::Conflict(known.clone()),
             };
         }
-        let first = State::Near(near::State::Received);
+        let (first, events): (State, &[Event]) = match submission.payload.rail() {
+            RailName::Near => (State::Near(near::State::Received), &[Event::Enqueued]),
+            RailName::Internal => (State::Internal(internal::State::Init), &[]),
+        };
         let scope = (submission.tenant, submission.key);
-        let events = [Event::Enqueued];
         let fresh =
-            NewTransfer::begin(scope, fingerprint, submission.payload, first, &events, now_ms)
+            NewTransfer::begin(scope, fingerprint, submission.payload, first, events, now_ms)
                 .unwrap();
         let transfer = Transfer {
             id: TransferId(self.transfers.len() as u64 + 1),
@@ -122,6 +127,10 @@ impl Desk for StubDesk {
         Ok(batch.into_iter().map(|one| book.accept(one, now_ms)).collect())
     }
 
+    async fn screen(&self, _: &Payload) -> Result<(), BadField> {
+        self.book.lock().screened.clone().map_or(Ok(()), Err)
+    }
+
     async fn find(
         &self,
         _rail: RailName,
@@ -152,6 +161,7 @@ impl Desk for StubDesk {
         let mut book = self.book.lock();
         let page = book.transfers.iter().rev().map(|(transfer, _)| transfer).filter(|transfer| {
             Some(&transfer.tenant) == filter.tenant.as_ref()
+                && filter.rail.is_none_or(|rail| rail == transfer.payload.rail())
                 && filter.state.is_none_or(|state| state == transfer.state)
                 && filter.receiver.as_deref().is_none_or(|name| name == transfer.payload.receiver())
                 && filter.before.is_none_or(|before| transfer.id < before)
@@ -211,6 +221,13 @@ pub fn terms() -> Terms {
     Terms { network: "simnet".into(), token: "token.near".into(), sender: "relay.near".into() }
 }
 
+fn gateway() -> Gateway {
+    let asset = internal::Asset { id: 1, symbol: "BTC".into(), decimals: 8 };
+    let services = vec!["funding".into(), "trading".into()];
+    let terms = internal::Terms { services, assets: vec![asset] };
+    Gateway { terms, key_required: false, patience: Duration::from_millis(500) }
+}
+
 impl World {
     pub fn new() -> World {
         World::with(|_| ())
@@ -220,6 +237,7 @@ impl World {
         let clock = Arc::new(HandClock(AtomicU64::new(START_MS)));
         let mut config = ApiConfig::new("1.2.3", clock.clone());
         config.near = Some(terms());
+        config.internal = Some(gateway());
         set(&mut config);
         let book = Mutex::new(Book::default());
         let desk = Arc::new(StubDesk { book, moved: Notify::new(), clock: clock.clone() });
@@ -266,6 +284,15 @@ impl World {
         trail.extend(step.trail);
         drop(book);
         self.desk.moved.notify_waiters();
+    }
+
+    /// The same for a move between services; `confirmed` before the last event.
+    pub fn advance_order(&self, key: &str, events: &[Event], confirmed: bool) {
+        let (last, before) = events.split_last().unwrap();
+        self.advance(key, before, |step| {
+            let step = if confirmed { step.confirm() } else { step };
+            step.fire(*last).unwrap()
+        });
     }
 
     pub fn pass_ms(&self, ms: u64) {
