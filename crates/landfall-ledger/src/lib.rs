@@ -11,14 +11,22 @@
 //! **Invariant:** balances change by recorded operations alone, in the same commit.
 //! Not here: transfers between services (the engine's), calling services (the rail's).
 
+pub mod audit;
 pub mod book;
+pub mod conformance;
+pub mod faults;
 pub mod memory;
 pub mod rules;
+pub mod server;
+pub mod sim;
 pub mod sqlite;
 mod words;
 
 pub use book::{Balances, Book, BookError, Span, Statement};
+pub use faults::{Faults, FaultsPatch};
 pub use memory::MemoryBook;
+pub use server::{router, serve};
+pub use sim::SimServices;
 pub use sqlite::{OpenError, SqliteBook, SqliteOptions};
 pub use words::{
     AccountId, Answer, Balance, Contract, Entry, Key, Kind, NoUuid, Operation, Outcome, Refusal,
