@@ -1,139 +1,145 @@
 //! The checks of `landfall_core::queue`.
+//!
+//! Every queue runs all of them and says what it can ([`Abilities`]): a check of something that a
+//! queue does not have passes at once. What a queue has by its nature beyond that (names of keys,
+//! bodies of messages) is its own to check.
+//! **Rule:** no check believes in exactly once: each takes duplicates, none takes a loss.
 
+mod aside;
+mod order;
+mod redelivery;
+mod terms;
+
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
+use async_trait::async_trait;
 use landfall_core::queue::{Delivery, Hint, Queue};
-use landfall_core::{Stage, TransferId, near};
+use landfall_core::{Stage, TransferId};
 
-use crate::check::{checks, run_checks};
+use crate::check::run_checks;
 
-type World = Arc<dyn Queue>;
+/// Longer than any check takes when nothing is lost, also on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs every check, each on an empty queue from `make` with room for at least 1,000 hints.
-pub async fn exercise_queue(make: impl AsyncFn() -> Arc<dyn Queue>) {
-    run_checks(&[CHECKS], make).await;
+/// Hints for which every queue under the checks has room at once, per stage.
+pub const ROOM_MIN: usize = 1_000;
+
+/// What a queue can do beyond its duty. All checks run with these, so they should be small.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Abilities {
+    /// Hands hints out in the order in which they came.
+    pub ordered: bool,
+    /// Hands urgent hints out first.
+    pub priority: bool,
+    /// Holds hints back.
+    pub delay: bool,
+    /// Is shared by several processes, and outlives each.
+    pub shared: bool,
+    /// Others can write to it.
+    pub foreign: bool,
+    /// Hands out again what was not deleted after so long.
+    pub visibility_ms: Option<u64>,
+    /// Puts aside what was handed out so often.
+    pub deliveries_max: Option<u32>,
+    /// Drops what exceeds so many hints in a stage. At least [`ROOM_MIN`].
+    pub room: Option<usize>,
 }
 
-checks!(World:
-    hints_come_out_oldest_first,
-    a_pull_takes_no_more_than_it_asked_for,
-    a_pull_takes_only_its_stage,
-    a_pull_waits_for_a_hint,
-    every_waiting_pull_is_served,
-    a_pull_given_up_loses_no_hint,
-    an_acknowledgement_can_be_repeated,
-    depth_counts_what_waits,
-    of_many_pulls_each_hint_goes_to_one,
-);
-
-fn hint(stage: Stage, number: u64) -> Hint {
-    Hint { transfer: TransferId(number), stage }
-}
-
-async fn push(queue: &World, stage: Stage, numbers: impl IntoIterator<Item = u64>) {
-    let hints: Vec<Hint> = numbers.into_iter().map(|number| hint(stage, number)).collect();
-    assert_eq!(queue.push(&hints).await.expect("push"), 0);
-}
-
-async fn pull(queue: &World, stage: Stage, max: usize) -> Vec<u64> {
-    numbers(&queue.pull(stage, max).await.expect("pull"))
-}
-
-fn numbers(deliveries: &[Delivery]) -> Vec<u64> {
-    deliveries.iter().map(|delivery| delivery.hint.transfer.0).collect()
-}
-
-async fn hints_come_out_oldest_first(queue: World) {
-    push(&queue, near::TRANSFER, [3, 1]).await;
-    push(&queue, near::TRANSFER, [2]).await;
-    assert_eq!(pull(&queue, near::TRANSFER, 10).await, [3, 1, 2]);
-}
-
-async fn a_pull_takes_no_more_than_it_asked_for(queue: World) {
-    push(&queue, near::TRANSFER, 0..5).await;
-    assert_eq!(pull(&queue, near::TRANSFER, 2).await, [0, 1]);
-    assert_eq!(pull(&queue, near::TRANSFER, 2).await, [2, 3]);
-    assert_eq!(pull(&queue, near::TRANSFER, 2).await, [4]);
-}
-
-async fn a_pull_takes_only_its_stage(queue: World) {
-    push(&queue, near::TRANSFER, [1]).await;
-    push(&queue, near::REGISTRATION, [2]).await;
-    assert_eq!(pull(&queue, near::REGISTRATION, 10).await, [2]);
-    assert_eq!(pull(&queue, near::TRANSFER, 10).await, [1]);
-}
-
-async fn a_pull_waits_for_a_hint(queue: World) {
-    let mut waiting = queue.pull(near::TRANSFER, 10);
-    assert!(futures::poll!(&mut waiting).is_pending());
-    push(&queue, near::REGISTRATION, [1]).await;
-    push(&queue, near::TRANSFER, [7]).await;
-    assert_eq!(numbers(&waiting.await.expect("pull")), [7]);
-}
-
-async fn every_waiting_pull_is_served(queue: World) {
-    let mut first = queue.pull(near::TRANSFER, 1);
-    let mut second = queue.pull(near::TRANSFER, 1);
-    assert!(futures::poll!(&mut first).is_pending());
-    assert!(futures::poll!(&mut second).is_pending());
-    push(&queue, near::TRANSFER, [1, 2]).await;
-    let (first, second) = futures::join!(first, second);
-    let mut served = numbers(&first.expect("pull"));
-    served.extend(numbers(&second.expect("pull")));
-    served.sort();
-    assert_eq!(served, [1, 2]);
-}
-
-async fn a_pull_given_up_loses_no_hint(queue: World) {
-    let mut given_up = queue.pull(near::TRANSFER, 1);
-    assert!(futures::poll!(&mut given_up).is_pending());
-    drop(given_up);
-    let mut waiting = queue.pull(near::TRANSFER, 1);
-    assert!(futures::poll!(&mut waiting).is_pending());
-    push(&queue, near::TRANSFER, [5]).await;
-    assert_eq!(numbers(&waiting.await.expect("pull")), [5]);
-}
-
-async fn an_acknowledgement_can_be_repeated(queue: World) {
-    push(&queue, near::TRANSFER, [1, 2]).await;
-    let deliveries = queue.pull(near::TRANSFER, 1).await.expect("pull");
-    for _ in 0..2 {
-        queue.ack(&deliveries).await.expect("ack");
+/// One queue and what is around it.
+#[async_trait]
+pub trait QueueWorld: Send + Sync + 'static {
+    fn abilities(&self) -> Abilities;
+    /// An end of the queue, each time as in a process of its own where the queue is shared.
+    async fn connect(&self) -> Arc<dyn Queue>;
+    /// Transfers that wait in the stage and are due after `delay_ms`. Most queues never ask.
+    async fn transfers(&self, stage: Stage, count: usize, delay_ms: u64) -> Vec<TransferId> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let _ = (stage, delay_ms);
+        (0..count).map(|_| TransferId(NEXT.fetch_add(1, Ordering::Relaxed))).collect()
     }
-    assert_eq!(pull(&queue, near::TRANSFER, 10).await, [2]);
+    /// What a worker does when its moves have committed.
+    async fn finish(&self, queue: &dyn Queue, deliveries: &[Delivery]) {
+        queue.ack(deliveries).await.expect("ack");
+    }
+    /// Lets time pass for the queue.
+    async fn advance(&self, by_ms: u64);
+    /// Puts messages that are no hints where the stage's hints are; returns how many.
+    async fn scribble(&self, stage: Stage) -> usize {
+        panic!("nobody else writes to the {stage} of this queue");
+    }
 }
 
-async fn depth_counts_what_waits(queue: World) {
-    push(&queue, near::TRANSFER, 0..3).await;
-    assert_eq!(queue.depth(near::TRANSFER).await.expect("depth"), 3);
-    assert_eq!(queue.depth(near::REGISTRATION).await.expect("depth"), 0);
-    let deliveries = queue.pull(near::TRANSFER, 2).await.expect("pull");
-    queue.ack(&deliveries).await.expect("ack");
-    assert_eq!(queue.depth(near::TRANSFER).await.expect("depth"), 1);
+type World = Arc<dyn QueueWorld>;
+
+/// Runs every check, each on an empty queue.
+pub async fn exercise_queue(make: impl AsyncFn() -> Arc<dyn QueueWorld>) {
+    let checks = [order::CHECKS, redelivery::CHECKS, terms::CHECKS, aside::CHECKS];
+    run_checks(&checks, make).await;
 }
 
-async fn of_many_pulls_each_hint_goes_to_one(queue: World) {
-    const HINTS: u64 = 960;
-    let tasks: Vec<_> = (0..16)
-        .map(|_| {
-            let queue = queue.clone();
-            tokio::spawn(async move {
-                let mut mine = Vec::new();
-                while mine.len() < HINTS as usize / 16 {
-                    let room = HINTS as usize / 16 - mine.len();
-                    mine.extend(pull(&queue, near::TRANSFER, room.min(7)).await);
-                }
-                mine
-            })
-        })
-        .collect();
-    for number in 0..HINTS {
-        push(&queue, near::TRANSFER, [number]).await;
+/// One end of the queue, and the shortest way to say what a check needs.
+struct End {
+    world: World,
+    queue: Arc<dyn Queue>,
+}
+
+impl End {
+    async fn of(world: &World) -> End {
+        End { world: world.clone(), queue: world.connect().await }
     }
-    let mut pulled = Vec::new();
-    for task in tasks {
-        pulled.extend(task.await.expect("no panic"));
+
+    /// Pushes hints of new transfers, all of which find room.
+    async fn push(&self, stage: Stage, count: usize) -> Vec<TransferId> {
+        let ids = self.world.transfers(stage, count, 0).await;
+        assert_eq!(self.queue.push(&hints(stage, &ids)).await.expect("push"), 0);
+        ids
     }
-    pulled.sort();
-    assert_eq!(pulled, (0..HINTS).collect::<Vec<_>>());
+
+    async fn pull(&self, stage: Stage, max: usize) -> Vec<Delivery> {
+        let pulled = tokio::time::timeout(PATIENCE, self.queue.pull(stage, max)).await;
+        let pulled = pulled.expect("a hint in time").expect("pull");
+        assert!(!pulled.is_empty(), "a pull waits for at least one hint");
+        assert!(pulled.len() <= max, "{} hints where {max} were asked for", pulled.len());
+        assert!(pulled.iter().all(|delivery| delivery.hint.stage == stage), "{pulled:?}");
+        pulled
+    }
+
+    /// Pulls until each of `wanted` has come, and nothing else.
+    async fn pull_all(&self, stage: Stage, wanted: &[TransferId]) -> Vec<Delivery> {
+        let mut pulled: Vec<Delivery> = Vec::new();
+        let mut missing: BTreeSet<TransferId> = wanted.iter().copied().collect();
+        while !missing.is_empty() {
+            for delivery in self.pull(stage, missing.len()).await {
+                let id = delivery.hint.transfer;
+                assert!(wanted.contains(&id), "transfer {id} was handed out");
+                missing.remove(&id);
+                pulled.push(delivery);
+            }
+        }
+        pulled
+    }
+
+    async fn finish(&self, deliveries: &[Delivery]) {
+        self.world.finish(self.queue.as_ref(), deliveries).await;
+    }
+
+    /// Sees that the stage hands out nothing for so long.
+    async fn is_quiet(&self, stage: Stage, for_ms: u64) {
+        tokio::select! {
+            biased;
+            pulled = self.queue.pull(stage, 10) => panic!("handed out: {pulled:?}"),
+            _ = self.world.advance(for_ms) => {}
+        }
+    }
+}
+
+fn hints(stage: Stage, ids: &[TransferId]) -> Vec<Hint> {
+    ids.iter().map(|id| Hint { transfer: *id, stage }).collect()
+}
+
+fn ids(deliveries: &[Delivery]) -> Vec<TransferId> {
+    deliveries.iter().map(|delivery| delivery.hint.transfer).collect()
 }

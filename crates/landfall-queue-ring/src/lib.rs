@@ -1,14 +1,15 @@
-//! The queue in the process: one bounded ring of hints per stage.
+//! The queue in the process: one bounded ring of hints per stage and priority.
 //!
 //! Full means that the sweeper will find it: a push never waits and drops what has no room.
 //! Not here: durability, other processes, delays. The store knows what is due.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use landfall_core::Stage;
-use landfall_core::queue::{Delivery, Hint, Queue, QueueError};
+use landfall_core::queue::{Delivery, Hint, Queue, QueueError, Terms};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -23,8 +24,15 @@ pub struct RingQueue {
 
 #[derive(Default)]
 struct Ring {
-    hints: Mutex<VecDeque<Hint>>,
+    hints: Mutex<Hints>,
     arrived: Notify,
+}
+
+/// Hints by priority, the most urgent first, each priority oldest first.
+#[derive(Default)]
+struct Hints {
+    by_priority: BTreeMap<Reverse<u8>, VecDeque<Hint>>,
+    count: usize,
 }
 
 impl RingQueue {
@@ -44,14 +52,31 @@ impl Default for RingQueue {
     }
 }
 
+impl Hints {
+    fn put(&mut self, hint: Hint, priority: u8) {
+        self.by_priority.entry(Reverse(priority)).or_default().push_back(hint);
+        self.count += 1;
+    }
+
+    fn take(&mut self, max: usize) -> Vec<Hint> {
+        let mut batch = Vec::with_capacity(max.min(self.count));
+        for hints in self.by_priority.values_mut() {
+            let taken = hints.len().min(max - batch.len());
+            batch.extend(hints.drain(..taken));
+        }
+        self.count -= batch.len();
+        batch
+    }
+}
+
 impl Ring {
     /// False if there is no room.
-    fn push(&self, hint: Hint, capacity: usize) -> bool {
+    fn push(&self, hint: Hint, priority: u8, capacity: usize) -> bool {
         let mut hints = self.hints.lock();
-        if hints.len() >= capacity {
+        if hints.count >= capacity {
             return false;
         }
-        hints.push_back(hint);
+        hints.put(hint, priority);
         drop(hints);
         self.arrived.notify_one();
         true
@@ -59,9 +84,8 @@ impl Ring {
 
     fn take(&self, max: usize) -> Vec<Hint> {
         let mut hints = self.hints.lock();
-        let taken = hints.len().min(max);
-        let batch: Vec<Hint> = hints.drain(..taken).collect();
-        let more = !hints.is_empty();
+        let batch = hints.take(max);
+        let more = hints.count > 0;
         drop(hints);
         // Several pushes may have left one permit: whoever leaves hints behind wakes the next.
         if more {
@@ -74,8 +98,15 @@ impl Ring {
 #[async_trait]
 impl Queue for RingQueue {
     async fn push(&self, hints: &[Hint]) -> Result<usize, QueueError> {
-        let pushed = |hint: &&Hint| self.ring(hint.stage).push(**hint, self.capacity);
-        Ok(hints.len() - hints.iter().filter(pushed).count())
+        self.push_on(Terms::DEFAULT, hints).await
+    }
+
+    async fn push_on(&self, terms: Terms, hints: &[Hint]) -> Result<usize, QueueError> {
+        if terms.delay_ms > 0 {
+            return Ok(hints.len());
+        }
+        let push = |hint: &&Hint| self.ring(hint.stage).push(**hint, terms.priority, self.capacity);
+        Ok(hints.len() - hints.iter().filter(push).count())
     }
 
     async fn pull(&self, stage: Stage, max: usize) -> Result<Vec<Delivery>, QueueError> {
@@ -95,6 +126,6 @@ impl Queue for RingQueue {
     }
 
     async fn depth(&self, stage: Stage) -> Result<usize, QueueError> {
-        Ok(self.ring(stage).hints.lock().len())
+        Ok(self.ring(stage).hints.lock().count)
     }
 }

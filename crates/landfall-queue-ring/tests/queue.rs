@@ -1,26 +1,30 @@
-//! The ring, under the checks that every queue passes, and its bound.
+//! The ring, under the checks that every queue passes.
 
 use std::sync::Arc;
 
-use landfall_conformance::exercise_queue;
-use landfall_core::queue::{Hint, Queue};
-use landfall_core::{TransferId, near};
+use async_trait::async_trait;
+use landfall_conformance::{Abilities, QueueWorld, ROOM_MIN, exercise_queue};
+use landfall_core::queue::Queue;
 use landfall_queue_ring::RingQueue;
+
+struct Ring(Arc<RingQueue>);
+
+#[async_trait]
+impl QueueWorld for Ring {
+    fn abilities(&self) -> Abilities {
+        Abilities { ordered: true, priority: true, room: Some(ROOM_MIN), ..Abilities::default() }
+    }
+
+    async fn connect(&self) -> Arc<dyn Queue> {
+        self.0.clone()
+    }
+
+    /// The ring knows no time.
+    async fn advance(&self, _: u64) {}
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_ring_passes_the_checks_of_every_queue() {
-    exercise_queue(async || Arc::new(RingQueue::default()) as Arc<dyn Queue>).await;
-}
-
-#[tokio::test]
-async fn a_full_ring_drops_the_newest_and_says_how_many() {
-    let ring = RingQueue::new(3);
-    let hint = |number, stage| Hint { transfer: TransferId(number), stage };
-    let five: Vec<Hint> = (0..5).map(|number| hint(number, near::TRANSFER)).collect();
-    assert_eq!(ring.push(&five).await.expect("push"), 2);
-    assert_eq!(ring.push(&[hint(9, near::REGISTRATION)]).await.expect("push"), 0);
-    let kept = ring.pull(near::TRANSFER, 10).await.expect("pull");
-    let kept: Vec<u64> = kept.iter().map(|delivery| delivery.hint.transfer.0).collect();
-    assert_eq!(kept, [0, 1, 2]);
-    assert_eq!(ring.push(&five[3..]).await.expect("push"), 0);
+    let ring = || Arc::new(RingQueue::new(ROOM_MIN));
+    exercise_queue(async || Arc::new(Ring(ring())) as Arc<dyn QueueWorld>).await;
 }
