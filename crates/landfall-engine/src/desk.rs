@@ -129,8 +129,7 @@ impl Engine {
         transfer: Transfer,
         patience: Duration,
     ) -> Result<Transfer, StoreError> {
-        /// How long the wait trusts this process alone: another one may finish the transfer.
-        const RECHECK: Duration = Duration::from_millis(1_000);
+        let recheck = Duration::from_millis(self.settings().recheck_ms);
         let deadline = self.clock().monotonic_ms() + patience.as_millis() as u64;
         let mut current = transfer;
         loop {
@@ -138,7 +137,7 @@ impl Engine {
             if current.state.is_final() || left == 0 || self.is_stopping() {
                 return Ok(current);
             }
-            let nap = RECHECK.min(Duration::from_millis(left));
+            let nap = recheck.min(Duration::from_millis(left));
             self.watch().final_or(current.id, self.clock().sleep(nap)).await;
             if let Some(now) = self.store().transfers(&[current.id]).await?.pop() {
                 current = now;

@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use crate::errands::Errands;
+use crate::intake::Intake;
 use crate::line::Line;
 use crate::metrics::Metrics;
 use crate::runner::Runner;
@@ -24,6 +25,17 @@ use crate::settings::Settings;
 use crate::status::{RailStatus, Status};
 use crate::sweeper;
 use crate::watch::Watch;
+
+/// What a process is for. Any number of each can share a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Takes transfers and works on them.
+    Both,
+    /// Takes transfers; others work on them.
+    Api,
+    /// Works on what others took.
+    Worker,
+}
 
 /// What an engine is made of.
 pub struct Parts {
@@ -35,6 +47,7 @@ pub struct Parts {
     pub couriers: Vec<Arc<dyn Courier>>,
     pub clock: Arc<dyn Clock>,
     pub high_water: Arc<HighWater>,
+    pub role: Role,
     pub settings: Settings,
     /// Seeds the jitter of retries.
     pub seed: u64,
@@ -104,6 +117,15 @@ impl Engine {
             stopped: Notify::new(),
         });
         let mut tasks = JoinSet::new();
+        if parts.role == Role::Api {
+            employ(&core, &mut tasks, "backlog", {
+                let core = core.clone();
+                move || sweeper::count(core.clone())
+            });
+            let lines = intakes(&core, parts.rails, parts.couriers);
+            let tasks = tokio::sync::Mutex::new(tasks);
+            return Ok(Arc::new(Engine { core, runners: Vec::new(), lines, tasks }));
+        }
         let mut runners = Vec::new();
         for rail in parts.rails {
             let runner = Arc::new(Runner::new(core.clone(), rail.clone()));
@@ -251,6 +273,23 @@ pub(crate) fn employ<F>(
         let died = || _ = core.restarts.fetch_add(1, Ordering::Relaxed);
         supervise(core.clock.as_ref(), name, died, task).await;
     });
+}
+
+/// The rails of a process that works on none of them.
+fn intakes(
+    core: &Arc<Core>,
+    rails: Vec<Arc<dyn Rail>>,
+    couriers: Vec<Arc<dyn Courier>>,
+) -> Vec<Arc<dyn Line>> {
+    let mut lines: Vec<Arc<dyn Line>> = Vec::new();
+    for rail in rails {
+        lines.push(Arc::new(Intake::new(core.clone(), rail.name(), &[Event::Enqueued])));
+    }
+    for courier in couriers {
+        let intake = Intake::new(core.clone(), courier.name(), &[]);
+        lines.push(Arc::new(intake.screened_by(courier)));
+    }
+    lines
 }
 
 /// Sweeps a rail's stages and follows their hints.

@@ -7,7 +7,7 @@
 //!
 //! Map: [`desk`] takes requests and answers questions; `line` is one rail at work, either a
 //! `runner` (signed attempts: `prepare` and `pay` are its stages, `settle` turns fates into moves)
-//! or `errands` (calls that may be repeated); `schedule` times retries; `sweeper` finds what a
+//! or `errands` (calls that may be repeated), or an `intake` where others do the work; `schedule` times retries; `sweeper` finds what a
 //! lost hint left behind; [`status`] is what operators see.
 
 pub mod desk;
@@ -22,6 +22,7 @@ pub use status::Status;
 
 mod engine;
 mod errands;
+mod intake;
 mod line;
 mod pay;
 mod pool;
@@ -32,4 +33,4 @@ mod settle;
 mod sweeper;
 mod watch;
 
-pub use engine::{Engine, Parts};
+pub use engine::{Engine, Parts, Role};

@@ -36,6 +36,8 @@ pub struct Settings {
     pub intake_max: usize,
     /// Unfinished transfers before the API says 503.
     pub backlog_max: u64,
+    /// How long a client's wait trusts this process alone: another one may finish the transfer.
+    pub recheck_ms: u64,
     /// Transfers of a rail of services that are driven at once: each is a call in flight.
     pub errands_max: usize,
     /// Retries, or age of a transfer that is being retried, from which operators are told.
@@ -63,6 +65,7 @@ impl Default for Settings {
             pause_ms: 2_000,
             intake_max: 20_000,
             backlog_max: 1_000_000,
+            recheck_ms: 1_000,
             errands_max: 256,
             alert_after_retries: 10,
             alert_after_ms: 300_000,

@@ -65,6 +65,18 @@ async fn sweep_stage(core: &Core, line: &Arc<dyn Line>, stage: Stage) -> bool {
     }
 }
 
+/// Counts for admission alone, in a process that sweeps nothing.
+pub(crate) async fn count(core: Arc<Core>) {
+    while !core.is_stopping() {
+        count_backlog(&core).await;
+        tokio::select! {
+            biased;
+            _ = core.stopped.notified() => return,
+            _ = core.nap(core.settings.sweep_ms) => {}
+        }
+    }
+}
+
 async fn count_backlog(core: &Core) {
     if let Ok(counts) = core.store.counts().await {
         let live = counts.iter().filter(|(state, _)| !state.is_final()).map(|(_, count)| count);

@@ -139,6 +139,7 @@ impl Relay {
             rails: vec![Arc::new(Obliging { height: AtomicU64::new(10) })],
             clock: clock.clone(),
             high_water: Arc::new(HighWater::in_memory()),
+            role: landfall_engine::Role::Both,
             settings,
             seed: 7,
         })

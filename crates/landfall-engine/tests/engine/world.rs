@@ -96,6 +96,7 @@ async fn start(
         rails: vec![rail.clone()],
         clock: clock.clone(),
         high_water: high_water.clone(),
+        role: landfall_engine::Role::Both,
         settings: settings.clone(),
         seed: 7,
     })

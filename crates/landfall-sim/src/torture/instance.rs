@@ -76,6 +76,7 @@ impl Instance {
             couriers: Vec::new(),
             clock,
             high_water: self.high_water.clone(),
+            role: landfall_engine::Role::Both,
             settings: settings_of(&self.seat.name),
             seed: self.seat.plan.seed,
         });

@@ -196,6 +196,7 @@ async fn launch(
         couriers: Vec::new(),
         clock: clock.clone(),
         high_water: high_water.clone(),
+        role: landfall_engine::Role::Both,
         settings: config.engine.clone(),
         seed: 1,
     });

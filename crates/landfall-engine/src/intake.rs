@@ -1,0 +1,115 @@
+//! A rail in a process that only takes transfers: others work on them.
+//!
+//! Whatever is taken is hinted at; if the hint is lost, a worker's sweeper finds it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use landfall_core::queue::Hint;
+use landfall_core::{BadField, Event, Payload, RailName, Stage, Transfer, TransferId};
+use tokio::sync::Notify;
+
+use crate::engine::Core;
+use crate::line::{Alerts, Line};
+use crate::status::RailStatus;
+
+/// A rail that is worked on elsewhere.
+pub(crate) struct Intake {
+    core: Arc<Core>,
+    rail: RailName,
+    first_events: &'static [Event],
+    screen: Option<Arc<dyn landfall_core::Courier>>,
+    alerts: Alerts,
+    sweep: Notify,
+}
+
+impl Intake {
+    pub fn new(core: Arc<Core>, rail: RailName, first_events: &'static [Event]) -> Intake {
+        let alerts = Alerts::new(core.clock.clone());
+        Intake { core, rail, first_events, screen: None, alerts, sweep: Notify::new() }
+    }
+
+    /// With somebody to ask whether a transfer can be taken at all.
+    pub fn screened_by(mut self, courier: Arc<dyn landfall_core::Courier>) -> Intake {
+        self.screen = Some(courier);
+        self
+    }
+}
+
+#[async_trait]
+impl Line for Intake {
+    fn rail(&self) -> RailName {
+        self.rail
+    }
+
+    fn first_events(&self, _: &Payload) -> &'static [Event] {
+        self.first_events
+    }
+
+    async fn screen(&self, payload: &Payload) -> Result<(), BadField> {
+        match &self.screen {
+            Some(courier) => courier.screen(payload).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn offer(self: Arc<Self>, transfers: Vec<Transfer>) {
+        let hint = |one: &Transfer| Some(Hint { transfer: one.id, stage: one.state.stage()? });
+        let hints: Vec<Hint> = transfers.iter().filter_map(hint).collect();
+        if let Err(error) = self.core.queue.push(&hints).await {
+            tracing::warn!(%error, hints = hints.len(), "not hinted at; a sweeper finds them");
+        }
+    }
+
+    async fn fetch(self: Arc<Self>, _: &[TransferId]) {}
+
+    fn stages(&self) -> Vec<Stage> {
+        Vec::new()
+    }
+
+    fn capacity(&self) -> usize {
+        0
+    }
+
+    fn room(&self) -> usize {
+        0
+    }
+
+    fn is_able(&self) -> bool {
+        false
+    }
+
+    fn sweep_now(&self) -> &Notify {
+        &self.sweep
+    }
+
+    fn status(&self) -> RailStatus {
+        RailStatus {
+            rail: self.rail,
+            endpoints: Vec::new(),
+            paused: None,
+            lanes_held: 0,
+            lanes_halted: 0,
+            adrift: 0,
+            aside: 0,
+            stuck: 0,
+        }
+    }
+
+    fn alerts(&self) -> &Alerts {
+        &self.alerts
+    }
+
+    fn suspect(&self, reason: &str) {
+        self.alerts.raise("store_forgot", reason.to_owned());
+    }
+
+    fn restarts(&self) -> u64 {
+        0
+    }
+
+    async fn stop(&self, _: Duration) {}
+
+    async fn abort(&self) {}
+}
