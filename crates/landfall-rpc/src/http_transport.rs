@@ -1,6 +1,6 @@
 //! The real wire: HTTP/1.1 with kept-alive connections, over TCP or TLS.
 //!
-//! **Rule:** one POST is one request on the wire. The pooling client would repeat a request that
+//! **Rule:** one call is one request on the wire. The pooling client would repeat a request that
 //! met a dying connection; that is switched off, and so are redirects, proxies and everything else
 //! that acts on its own. The only place of this crate that touches sockets or real time.
 
@@ -11,14 +11,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
-use http::{Method, Request, Uri};
+use http::{Request, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
-use crate::{HttpAnswer, Transport, TransportError, Url};
+use crate::{Header, HttpAnswer, HttpRequest, Method, Transport, TransportError, Url};
 
 /// A connection that takes longer is as good as refused, and it is certain that nothing was sent.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -67,15 +67,31 @@ impl Transport for HttpTransport {
         body: Bytes,
         timeout: Duration,
     ) -> Result<HttpAnswer, TransportError> {
-        let request = request(url, body)?;
+        self.within(timeout, request(Method::Post, url, &[], body)?).await
+    }
+
+    async fn call(
+        &self,
+        asked: HttpRequest,
+        timeout: Duration,
+    ) -> Result<HttpAnswer, TransportError> {
+        let HttpRequest { method, url, headers, body } = asked;
+        self.within(timeout, request(method, &url, &headers, body)?).await
+    }
+}
+
+impl HttpTransport {
+    async fn within(
+        &self,
+        timeout: Duration,
+        request: Request<Full<Bytes>>,
+    ) -> Result<HttpAnswer, TransportError> {
         match tokio::time::timeout(timeout, self.exchange(request)).await {
             Ok(answer) => answer,
             Err(_) => Err(TransportError::Unsure(format!("timed out after {timeout:?}"))),
         }
     }
-}
 
-impl HttpTransport {
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<HttpAnswer, TransportError> {
         let answer = self.client.request(request).await.map_err(|error| {
             // Only a connection that was never made proves that nothing was sent.
@@ -96,16 +112,29 @@ impl HttpTransport {
 }
 
 /// The user part of a URL is a credential for the header; it never goes on the request line.
-fn request(url: &Url, body: Bytes) -> Result<Request<Full<Bytes>>, TransportError> {
+fn request(
+    method: Method,
+    url: &Url,
+    headers: &[Header],
+    body: Bytes,
+) -> Result<Request<Full<Bytes>>, TransportError> {
     let malformed = |_| TransportError::NotSent("malformed request".to_owned());
     let (whole, credentials) = split_credentials(url.expose());
     let uri: Uri = whole.parse().map_err(|_| TransportError::NotSent("malformed URL".into()))?;
-    let mut builder =
-        Request::builder().method(Method::POST).uri(uri).header(CONTENT_TYPE, "application/json");
+    let (builder, body) = match method {
+        Method::Get => (Request::get(uri), Bytes::new()),
+        Method::Post => (Request::post(uri).header(CONTENT_TYPE, "application/json"), body),
+    };
+    let mut request = builder.body(Full::new(body)).map_err(malformed)?;
     if let Some(credentials) = credentials {
-        builder = builder.header(AUTHORIZATION, format!("Basic {}", STANDARD.encode(credentials)));
+        let basic = format!("Basic {}", STANDARD.encode(credentials)).parse();
+        let basic = basic.map_err(|_| TransportError::NotSent("malformed credentials".into()))?;
+        request.headers_mut().insert(AUTHORIZATION, basic);
     }
-    builder.body(Full::new(body)).map_err(malformed)
+    for (name, value) in headers.iter().map(Header::parts) {
+        request.headers_mut().insert(name, value);
+    }
+    Ok(request)
 }
 
 fn split_credentials(url: &str) -> (String, Option<&str>) {

@@ -1,8 +1,8 @@
 //! Calls to a ledger's nodes: JSON-RPC 2.0 over HTTP, on several endpoints at once.
 //!
 //! A caller that pays money needs three things of a call that a client library hides: was it sent
-//! at all, may it have arrived, and who answered. So there is one [`Transport`] seam (one POST,
-//! never repeated), one [`Endpoints`] above it (choice, failover of reads, breaker, quorum), and
+//! at all, may it have arrived, and who answered. So there is one [`Transport`] seam (one request,
+//! never repeated; also for services that are no JSON-RPC nodes), one [`Endpoints`] above it (choice, failover of reads, breaker, quorum), and
 //! one [`RpcError`] cut by what the caller may conclude.
 //!
 //! **Invariant:** nothing here repeats a POST that may have arrived, except a read.
@@ -14,6 +14,7 @@
 mod breaker;
 mod endpoints;
 mod error;
+mod header;
 mod http_transport;
 mod transport;
 mod url;
@@ -21,8 +22,9 @@ mod url;
 pub use breaker::{Breaker, BreakerSettings, BreakerState};
 pub use endpoints::{Answer, EndpointSnapshot, Endpoints, NoEndpoints, Settings};
 pub use error::{JsonRpcError, RpcError};
+pub use header::{BadHeader, Header};
 pub use http_transport::HttpTransport;
-pub use transport::{HttpAnswer, Transport, TransportError};
+pub use transport::{HttpAnswer, HttpRequest, Method, Transport, TransportError};
 pub use url::{BadUrl, Url};
 
 #[cfg(test)]

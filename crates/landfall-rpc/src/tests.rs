@@ -435,3 +435,81 @@ async fn a_refused_connection_is_not_sent_and_a_closed_one_is_unsure() {
     let answer = post().await;
     assert!(matches!(answer, Err(TransportError::NotSent(_))), "{answer:?}");
 }
+
+/// The bytes that arrive, of one request at a time; each is answered with a 200 and `{}`.
+async fn arrivals(listener: tokio::net::TcpListener, count: usize) -> Vec<String> {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let mut requests = Vec::new();
+    while requests.len() < count {
+        let mut text = String::new();
+        while !text.ends_with("\r\n\r\n") && !text.ends_with('}') {
+            let mut bytes = [0; 1_024];
+            let read = stream.read(&mut bytes).await.unwrap();
+            assert_ne!(read, 0, "closed after {text:?}");
+            text.push_str(std::str::from_utf8(&bytes[..read]).unwrap());
+        }
+        // A body may come in a packet of its own.
+        if text.starts_with("POST") && !text.ends_with('}') {
+            let mut bytes = [0; 1_024];
+            let read = stream.read(&mut bytes).await.unwrap();
+            text.push_str(std::str::from_utf8(&bytes[..read]).unwrap());
+        }
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").await.unwrap();
+        requests.push(text);
+    }
+    requests
+}
+
+#[tokio::test]
+async fn a_question_and_an_order_go_out_as_they_were_given() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let base = Url::parse(&format!("http://user:pass@127.0.0.1:{port}/v1")).unwrap();
+    let key = Header::new("X-Api-Key", "hunter2").unwrap();
+    let request = |method, path, headers| HttpRequest {
+        method,
+        url: base.join(path).unwrap(),
+        headers,
+        body: Bytes::from_static(b"{\"a\":1}"),
+    };
+    let transport = HttpTransport::new();
+    let patience = Duration::from_secs(5);
+    let calls = async {
+        let get = request(Method::Get, "/operations/7", vec![key]);
+        transport.call(get, patience).await.unwrap();
+        let bearer = Header::new("authorization", "Bearer x").unwrap();
+        transport.call(request(Method::Post, "/withdraw", vec![bearer]), patience).await.unwrap()
+    };
+    let (answer, requests) = futures::join!(calls, arrivals(listener, 2));
+    assert_eq!((answer.status, &answer.body[..]), (200, &b"{}"[..]));
+    let [get, post] = &requests[..] else { panic!("two requests") };
+    assert!(get.starts_with("GET /v1/operations/7 HTTP/1.1\r\n"), "{get}");
+    assert!(get.contains("x-api-key: hunter2\r\n"), "{get}");
+    assert!(get.contains("authorization: Basic dXNlcjpwYXNz\r\n"), "{get}");
+    assert!(get.ends_with("\r\n\r\n"), "a question has no body: {get}");
+    assert!(post.starts_with("POST /v1/withdraw HTTP/1.1\r\n"), "{post}");
+    assert!(post.contains("content-type: application/json\r\n"), "{post}");
+    assert!(post.contains("authorization: Bearer x\r\n"), "the header's word wins: {post}");
+    assert!(post.ends_with("{\"a\":1}"), "{post}");
+}
+
+#[tokio::test]
+async fn a_wire_for_posts_alone_says_that_nothing_was_sent() {
+    let wire = Wire::default();
+    wire.replies.lock().insert("a".into(), [ok()].into());
+    let request = |method, headers| HttpRequest {
+        method,
+        url: Url::parse("http://a").unwrap(),
+        headers,
+        body: Bytes::from_static(b"{\"jsonrpc\":\"2.0\",\"id\":1}"),
+    };
+    let key = Header::new("x-key", "hunter2").unwrap();
+    let patience = Duration::from_secs(1);
+    for asked in [request(Method::Get, vec![]), request(Method::Post, vec![key])] {
+        let answer = wire.call(asked, patience).await;
+        assert!(matches!(answer, Err(TransportError::NotSent(_))), "{answer:?}");
+    }
+    assert!(wire.call(request(Method::Post, vec![]), patience).await.is_ok());
+    assert_eq!(*wire.asked.lock(), ["a"]);
+}

@@ -1,4 +1,4 @@
-//! The seam to the wire: one POST, one answer, no opinion.
+//! The seam to the wire: one request, one answer, no opinion.
 //!
 //! Everything that touches sockets is behind [`Transport`], so that a simulated world can stand in
 //! for it. Not here: retries, failover, JSON.
@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::Url;
+use crate::{Header, Url};
 
 /// Carries one request to one node.
 #[async_trait]
@@ -22,6 +22,39 @@ pub trait Transport: Send + Sync {
         body: Bytes,
         timeout: Duration,
     ) -> Result<HttpAnswer, TransportError>;
+
+    /// One request of a service that is no JSON-RPC node, under the same MUSTs. A wire that only
+    /// ever reaches such nodes may leave it as it is.
+    async fn call(
+        &self,
+        request: HttpRequest,
+        timeout: Duration,
+    ) -> Result<HttpAnswer, TransportError> {
+        match request.method {
+            Method::Post if request.headers.is_empty() => {
+                self.post(&request.url, request.body, timeout).await
+            }
+            _ => Err(TransportError::NotSent("this wire carries bare POSTs only".to_owned())),
+        }
+    }
+}
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// A question. The body is not sent.
+    Get,
+    /// A JSON body, which may have an effect.
+    Post,
+}
+
+/// One request, whole: a simulated world may keep it and deliver it late.
+#[derive(Clone, Debug)]
+pub struct HttpRequest {
+    pub method: Method,
+    pub url: Url,
+    pub headers: Vec<Header>,
+    pub body: Bytes,
 }
 
 /// What came back, whatever its status.
@@ -31,7 +64,7 @@ pub struct HttpAnswer {
     pub body: Bytes,
 }
 
-/// A POST without an answer, cut by what the caller may conclude.
+/// A request without an answer, cut by what the caller may conclude.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum TransportError {
     /// No connection was made: nothing left the process.

@@ -42,6 +42,19 @@ impl Url {
         Ok(Self { whole: text.to_owned(), origin })
     }
 
+    /// The address of a path below this one. A query stays at the end.
+    pub fn join(&self, path: &str) -> Result<Self, BadUrl> {
+        let (base, query) = match self.whole.split_once('?') {
+            Some((base, query)) => (base, Some(query)),
+            None => (self.whole.as_str(), None),
+        };
+        let (base, path) = (base.trim_end_matches('/'), path.trim_start_matches('/'));
+        match query {
+            Some(query) => Self::parse(&format!("{base}/{path}?{query}")),
+            None => Self::parse(&format!("{base}/{path}")),
+        }
+    }
+
     /// Scheme, host and port: what may be logged.
     pub fn origin(&self) -> &str {
         &self.origin
@@ -62,5 +75,24 @@ impl fmt::Display for Url {
 impl fmt::Debug for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Url({})", self.origin)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_goes_below_the_base_and_before_its_query() {
+        let check = |base: &str, path: &str, whole: &str| {
+            let joined = Url::parse(base).and_then(|base| base.join(path)).expect("a URL");
+            assert_eq!(joined.expose(), whole);
+        };
+        check("http://host:1", "/withdraw", "http://host:1/withdraw");
+        check("http://host:1/", "withdraw", "http://host:1/withdraw");
+        check("http://u:p@host/v1/", "/a/b", "http://u:p@host/v1/a/b");
+        check("https://host/v1?key=1", "/a", "https://host/v1/a?key=1");
+        let base = Url::parse("http://host").expect("a URL");
+        assert_eq!(base.join("/a b"), Err(BadUrl::Malformed));
     }
 }
