@@ -2,11 +2,14 @@
 //!
 //! Deterministic: no clock, no chance, no threads. A clone is a snapshot; lines are shared.
 //! **Rule:** every call holds the one lock from beginning to end, so a call is a commit.
+//! In tests it can be wounded: what keeps an operation from acting twice is then kept too late, or
+//! not at all.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use landfall_core::wound::{self, Wound};
 use parking_lot::Mutex;
 
 use crate::book::{Balances, Book, BookError, Result, Span, Statement};
@@ -28,6 +31,8 @@ struct State {
     opened: Vec<AccountId>,
     records: BTreeMap<(Key, Verb), Arc<Entry>>,
     statement: Vec<Arc<Entry>>,
+    /// What a crash would forget. Nothing, unless it is wounded.
+    unkept: Vec<(Key, Verb)>,
 }
 
 #[derive(Clone, Copy)]
@@ -45,8 +50,17 @@ impl MemoryBook {
     /// As [`Book::apply`], for callers that have no runtime.
     pub fn apply_now(&self, operations: &[Operation], at_ms: u64) -> Result<Vec<Answer>> {
         let mut state = self.state.lock();
+        state.unkept.clear();
         let answer = |operation| state.apply(&self.contract, operation, at_ms);
         operations.iter().map(answer).collect()
+    }
+
+    /// Ends the process and starts another on what was committed: all that was answered.
+    pub fn crash(&self) {
+        let mut state = self.state.lock();
+        for forgotten in std::mem::take(&mut state.unkept) {
+            state.records.remove(&forgotten);
+        }
     }
 }
 
@@ -69,6 +83,11 @@ impl State {
             Decision::Known(outcome) => Answer::Recorded(outcome),
             Decision::Conflict => Answer::Conflict,
             Decision::NotYet => Answer::NotYet,
+            Decision::New { outcome: refused @ Outcome::Refused(_), .. }
+                if wound::is(Wound::RefusalNotRecorded) =>
+            {
+                Answer::Recorded(refused)
+            }
             Decision::New { account, terms, outcome } => {
                 self.write(asked, at_ms, (account, terms, outcome.clone()));
                 Answer::Recorded(outcome)
@@ -107,6 +126,9 @@ impl State {
             available: after.available,
             frozen: after.frozen,
         });
+        if wound::is(Wound::DedupeOutsideCommit) {
+            self.unkept.push((entry.key.clone(), entry.verb));
+        }
         self.records.insert((entry.key.clone(), entry.verb), entry.clone());
         self.statement.push(entry);
     }
@@ -183,5 +205,91 @@ impl Book for MemoryBook {
             entries: lines.map(|entry| entry.as_ref().clone()).collect(),
             head: state.head(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU64;
+
+    use super::*;
+    use crate::words::Kind;
+
+    const ACCOUNT: AccountId = AccountId { user_id: 1, asset_id: 1 };
+
+    fn deposit(id: u128) -> Operation {
+        let terms = Terms { account: ACCOUNT, amount: NonZeroU64::MIN };
+        Operation::Deposit { req_id: ReqId(id), terms, declined: false }
+    }
+
+    fn withdraw(id: u128) -> Operation {
+        let terms = Terms { account: ACCOUNT, amount: NonZeroU64::MIN };
+        Operation::Withdraw { req_id: ReqId(id), terms }
+    }
+
+    fn book() -> MemoryBook {
+        MemoryBook::new(Contract::new("trading", Kind::Direct))
+    }
+
+    fn available(book: &MemoryBook) -> u64 {
+        book.state.lock().balance(ACCOUNT).map_or(0, |balance| balance.available)
+    }
+
+    fn ask(book: &MemoryBook, operation: Operation) -> Answer {
+        let answers = book.apply_now(&[operation], 0).expect("an answer");
+        answers.into_iter().next().expect("one")
+    }
+
+    /// Wounds this thread until it is dropped.
+    struct Hurt;
+
+    impl Hurt {
+        fn by(wound: Wound) -> Hurt {
+            wound::inflict(Some(wound));
+            Hurt
+        }
+    }
+
+    impl Drop for Hurt {
+        fn drop(&mut self) {
+            wound::inflict(None);
+        }
+    }
+
+    #[test]
+    fn a_crash_forgets_nothing_and_a_clone_goes_its_own_way() {
+        let first = book();
+        ask(&first, deposit(1));
+        first.crash();
+        ask(&first, deposit(1));
+        let second = first.clone();
+        ask(&second, deposit(2));
+        assert_eq!((available(&first), available(&second)), (1, 2));
+    }
+
+    #[test]
+    fn a_dedupe_record_outside_the_commit_lets_a_duplicate_act_after_a_crash() {
+        let _hurt = Hurt::by(Wound::DedupeOutsideCommit);
+        let book = book();
+        ask(&book, deposit(1));
+        ask(&book, deposit(1));
+        assert_eq!(available(&book), 1);
+        ask(&book, deposit(2));
+        book.crash();
+        ask(&book, deposit(1));
+        ask(&book, deposit(2));
+        assert_eq!(available(&book), 3, "the first was kept, the second was not");
+    }
+
+    #[test]
+    fn a_refusal_that_is_not_recorded_lets_a_late_duplicate_act() {
+        let _hurt = Hurt::by(Wound::RefusalNotRecorded);
+        let book = book();
+        assert_eq!(
+            ask(&book, withdraw(1)),
+            Answer::refused(crate::words::Refusal::UNKNOWN_ACCOUNT)
+        );
+        ask(&book, deposit(2));
+        assert_eq!(ask(&book, withdraw(1)), Answer::DONE);
     }
 }

@@ -36,6 +36,8 @@ pub enum Command {
         #[command(subcommand)]
         ledger: Ledger,
     },
+    /// The built-in account service, one side of internal transfers, for people who have none.
+    Ledger(LedgerArguments),
     /// Reads the configuration and tries the store, the ledger and the keys.
     Check(CheckArguments),
     /// What became of transfers, read from the store; works while the relay is down.
@@ -284,6 +286,91 @@ pub struct TortureArguments {
 pub enum Ledger {
     /// A simulated NEAR with a token, a relay account and its keys, announced in one JSON line.
     Near(SimArguments),
+    /// Two account services, funding and trading, with faults, announced in one JSON line.
+    Services(ServicesArguments),
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct LedgerArguments {
+    /// What the service is called; its file in the data folder has that name.
+    #[arg(long, default_value = "funding", value_parser = service_name)]
+    pub name: String,
+    /// freeze: a withdrawal sets aside, its commit takes away. direct: it takes away at once.
+    #[arg(long, value_enum, default_value = "freeze")]
+    pub kind: AccountKind,
+    #[arg(long, default_value = "127.0.0.1:3041")]
+    pub listen: SocketAddr,
+    /// Where the accounts are kept.
+    #[arg(long)]
+    pub data: PathBuf,
+}
+
+/// A name that is safe in a path and in a URL.
+fn service_name(text: &str) -> Result<String, String> {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    match (1..=64).contains(&text.len()) && text.bytes().all(is_plain) {
+        true => Ok(text.to_owned()),
+        false => Err("must be 1 to 64 of a-z, 0-9 and -".into()),
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AccountKind {
+    Freeze,
+    Direct,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct ServicesArguments {
+    #[arg(long, default_value = "127.0.0.1:3040")]
+    pub listen: SocketAddr,
+    /// Where both keep their accounts, across restarts.
+    #[arg(long)]
+    pub data: PathBuf,
+    /// What the dice begin with.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub faults: FaultArguments,
+}
+
+/// How often things go wrong with each service, from 0 to 1. POST /sim/faults changes it.
+#[derive(Debug, Clone, Args)]
+pub struct FaultArguments {
+    /// The connection closes before the request took effect.
+    #[arg(long, default_value_t = 0.0)]
+    pub lose_request: f64,
+    /// The request takes effect, then the connection closes.
+    #[arg(long, default_value_t = 0.0)]
+    pub lose_answer: f64,
+    /// The request or its answer is --slow-ms late.
+    #[arg(long, default_value_t = 0.0)]
+    pub slow: f64,
+    #[arg(long, default_value_t = 1_000)]
+    pub slow_ms: u64,
+    /// HTTP 500, half of them after the request took effect.
+    #[arg(long, default_value_t = 0.0)]
+    pub server_error: f64,
+    /// HTTP 429, nothing happened.
+    #[arg(long, default_value_t = 0.0)]
+    pub rate_limited: f64,
+    /// The request takes effect, the answer is no JSON.
+    #[arg(long, default_value_t = 0.0)]
+    pub garbage: f64,
+    /// The operation takes effect --late-ms from now; its caller is told 202 or nothing.
+    #[arg(long, default_value_t = 0.0)]
+    pub late: f64,
+    #[arg(long, default_value_t = 60_000)]
+    pub late_ms: u64,
+    /// A deposit is refused for ever.
+    #[arg(long, default_value_t = 0.0)]
+    pub refuse_deposit: f64,
+    /// A rollback is refused this once.
+    #[arg(long, default_value_t = 0.0)]
+    pub refuse_rollback: f64,
+    /// Both services begin unreachable.
+    #[arg(long)]
+    pub down: bool,
 }
 
 #[derive(Debug, Clone, Args)]

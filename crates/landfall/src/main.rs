@@ -13,6 +13,7 @@ mod config;
 mod dev;
 mod failure;
 mod folder;
+mod ledger;
 mod serve;
 mod show;
 mod sim;
@@ -64,6 +65,10 @@ async fn run(command: Command) -> Result<()> {
         Command::Dev(arguments) => dev::run(&arguments).await,
         Command::Serve(arguments) => serve::run(&arguments).await,
         Command::Sim { ledger: Ledger::Near(arguments) } => sim::run(&arguments).await,
+        Command::Sim { ledger: Ledger::Services(arguments) } => {
+            ledger::simulate(&arguments).await
+        }
+        Command::Ledger(arguments) => ledger::run(&arguments).await,
         Command::Check(arguments) => check::run(&arguments).await,
         Command::Audit(arguments) => audit::run(&arguments).await,
         Command::Transfers { ask } => transfers(ask).await,

@@ -5,4 +5,5 @@
 mod by_hand;
 mod dev;
 mod operators;
+mod services;
 mod world;

@@ -1,0 +1,106 @@
+//! `landfall ledger`, the built-in account service, and `landfall sim services`, two of them with
+//! faults. Each leaves when it is told to; `kill -9` is just a slower shutdown.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use landfall_ledger::faults::Switch;
+use landfall_ledger::{
+    Book, Contract, Faults, FaultsPatch, Kind, SimServices, SqliteBook, SqliteOptions,
+};
+use tokio::sync::oneshot;
+
+use crate::cli::{AccountKind, FaultArguments, LedgerArguments, ServicesArguments};
+use crate::failure::{Failure, Result};
+use crate::serve::{Leave, listen};
+use crate::{show, wire};
+
+/// How long answers under way may take to finish. One takes milliseconds.
+const GRACE: Duration = Duration::from_secs(10);
+
+pub async fn run(arguments: &LedgerArguments) -> Result<()> {
+    let mut leave = Leave::new()?;
+    let kind = match arguments.kind {
+        AccountKind::Freeze => Kind::Freeze,
+        AccountKind::Direct => Kind::Direct,
+    };
+    let book = open(&arguments.data, Contract::new(&arguments.name, kind)).await?;
+    let listener = listen(arguments.listen).await?;
+    let address = listener.local_addr().unwrap_or(arguments.listen);
+    let clock = wire::clock();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let told = async move {
+        // The sender lives as long as this command; its end means the same.
+        let _ = stopped.await;
+    };
+    let server = landfall_ledger::serve(listener, book, clock.clone(), told);
+    let mut serving = tokio::spawn(server);
+    let (name, kind) = (&arguments.name, kind.name());
+    show::say(&format!("account service {name} ({kind}) at http://{address}"));
+    if !address.ip().is_loopback() {
+        eprintln!("warning: whoever reaches {address} can move these accounts; guard the port");
+    }
+    tokio::select! {
+        ended = &mut serving => {
+            let why = ended.map_or_else(|error| error.to_string(), |ended| format!("{ended:?}"));
+            return Err(Failure::Unable(format!("the server ended by itself: {why}")));
+        }
+        () = leave.asked() => {}
+    }
+    // It is listening for as long as it is served.
+    let _ = stop.send(());
+    tokio::select! {
+        _ = serving => {}
+        () = clock.sleep(GRACE) => {}
+        () = leave.asked() => {}
+    }
+    Ok(())
+}
+
+pub async fn simulate(arguments: &ServicesArguments) -> Result<()> {
+    let mut leave = Leave::new()?;
+    let faults = faults(&arguments.faults)?;
+    let books = vec![
+        open(&arguments.data, Contract::new("funding", Kind::Freeze)).await?,
+        open(&arguments.data, Contract::new("trading", Kind::Direct)).await?,
+    ];
+    let listener = listen(arguments.listen).await?;
+    let services = SimServices::start(listener, books, wire::clock(), faults, arguments.seed)?;
+    show::say(&services.announcement().to_string());
+    leave.asked().await;
+    services.shutdown().await;
+    Ok(())
+}
+
+/// The book of that service in the data folder.
+async fn open(data: &Path, contract: Contract) -> Result<Arc<dyn Book>> {
+    let path = data.join(format!("{}.db", contract.name));
+    let opened = tokio::task::spawn_blocking(move || {
+        SqliteBook::open(&path, contract, SqliteOptions::default())
+    });
+    let opened = opened.await.map_err(|error| Failure::Unable(error.to_string()))?;
+    Ok(Arc::new(opened.map_err(|error| Failure::Unable(error.to_string()))?))
+}
+
+fn faults(given: &FaultArguments) -> Result<Faults> {
+    let patch = FaultsPatch {
+        service: None,
+        lose_request: Some(given.lose_request),
+        lose_answer: Some(given.lose_answer),
+        slow: Some(given.slow),
+        slow_ms: Some(given.slow_ms),
+        rate_limited: Some(given.rate_limited),
+        server_error: Some(given.server_error),
+        garbage: Some(given.garbage),
+        late: Some(given.late),
+        late_ms: Some(given.late_ms),
+        refuse_deposit: Some(given.refuse_deposit),
+        refuse_rollback: Some(given.refuse_rollback),
+        down: Some(Switch::Bool(given.down)),
+    };
+    patch.check().map_err(Failure::Mistaken)?;
+    let mut faults = Faults::default();
+    patch.apply(&mut faults);
+    Ok(faults)
+}

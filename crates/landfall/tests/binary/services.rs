@@ -1,0 +1,97 @@
+//! The account services as processes: what they announce, how they leave, what survives them.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::world::{Process, get, landfall, request};
+
+fn deposit(number: u8, amount: u64) -> String {
+    let req_id = format!("00000000-0000-0000-0000-0000000000{number:02}");
+    json!({ "req_id": req_id, "user_id": 4001, "asset_id": 1, "amount": amount }).to_string()
+}
+
+fn held(url: &str) -> Value {
+    get(&format!("{url}/accounts/4001")).expect("an answer")["accounts"][0]["available"].clone()
+}
+
+/// Starts it and returns its first line.
+fn start(command: &mut Command) -> (Process, String) {
+    let mut process = Process::start(command.stdout(Stdio::piped()));
+    let line = process.lines().next().expect("it announces itself");
+    (process, line)
+}
+
+fn ledger(folder: &Path) -> (Process, String) {
+    let mut command = landfall(folder);
+    command.args(["ledger", "--name", "savings", "--kind", "direct", "--data", "accounts"]);
+    let (process, line) = start(command.args(["--listen", "127.0.0.1:0"]));
+    let url = line.strip_prefix("account service savings (direct) at ").expect("its line");
+    (process, url.to_owned())
+}
+
+#[test]
+fn a_ledger_says_where_it_listens_and_keeps_what_it_answered_through_kill_9() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (process, url) = ledger(folder.path());
+    let contract = json!({ "name": "savings", "freezes": false, "dedupe_window_s": null });
+    assert_eq!(get(&format!("{url}/contract")), Some(contract));
+    let body = deposit(1, 5);
+    let done = Some((200, json!({ "success": true })));
+    assert_eq!(request("POST", &format!("{url}/deposit"), &[], &body), done);
+    process.kill_9();
+    let (process, url) = ledger(folder.path());
+    assert_eq!(held(&url), 5);
+    assert_eq!(request("POST", &format!("{url}/deposit"), &[], &body), done);
+    assert_eq!(held(&url), 5);
+    assert_eq!(process.terminate(), Some(0));
+}
+
+#[test]
+fn a_ledger_refuses_a_bad_name_and_the_book_of_another_kind() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (process, _) = ledger(folder.path());
+    assert_eq!(process.terminate(), Some(0));
+    let ended = |arguments: &[&str]| {
+        let output = landfall(folder.path()).args(arguments).output().expect("the binary runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let other = ["ledger", "--name", "savings", "--kind", "freeze", "--data", "accounts"];
+    let (code, said) = ended(&other);
+    assert_eq!(code, Some(3));
+    assert!(said.contains("is the book of savings (direct), not of savings (freeze)"), "{said}");
+    assert_eq!(ended(&["ledger", "--name", "../x", "--data", "accounts"]).0, Some(2));
+    let (code, said) = ended(&["sim", "services", "--data", "x", "--late", "2"]);
+    assert!(code == Some(2) && said.contains("late: must be between 0 and 1"), "{said}");
+}
+
+#[test]
+fn simulated_services_announce_both_and_survive_kill_9() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let services = || {
+        let mut command = landfall(folder.path());
+        command.args(["sim", "services", "--listen", "127.0.0.1:0", "--data", "sim"]);
+        let (process, line) = start(command.args(["--refuse-deposit", "1"]));
+        (process, serde_json::from_str::<Value>(&line).expect("one line of JSON"))
+    };
+    let url =
+        |said: &Value, name: &str| said["services"][name].as_str().expect("a service").to_owned();
+    let (process, said) = services();
+    let trading = url(&said, "trading");
+    let refused = Some((200, json!({ "error": "declined by the service" })));
+    assert_eq!(request("POST", &format!("{trading}/deposit"), &[], &deposit(1, 5)), refused);
+    let sim = trading.replace("/trading", "/sim/faults");
+    let patch = request("POST", &sim, &[], r#"{"refuse_deposit":0}"#);
+    assert!(matches!(patch, Some((200, _))), "{patch:?}");
+    let done = Some((200, json!({ "success": true })));
+    assert_eq!(request("POST", &format!("{trading}/deposit"), &[], &deposit(2, 7)), done);
+    process.kill_9();
+    let (process, said) = services();
+    let trading = url(&said, "trading");
+    assert_eq!(request("POST", &format!("{trading}/deposit"), &[], &deposit(1, 5)), refused);
+    assert_eq!(held(&trading), 7);
+    let funding = get(&format!("{}/contract", url(&said, "funding"))).expect("an answer");
+    assert_eq!((&funding["name"], &funding["freezes"]), (&json!("funding"), &json!(true)));
+    assert_eq!(process.terminate(), Some(0));
+}
