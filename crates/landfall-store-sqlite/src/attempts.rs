@@ -68,7 +68,7 @@ pub(crate) struct Decision {
     lane: LaneId,
     epoch: Epoch,
     fate: String,
-    moves: Vec<Prepared>,
+    pub moves: Vec<Prepared>,
     now_ms: u64,
 }
 

@@ -40,7 +40,7 @@ use crate::attempts::{Decision, Opening};
 use crate::codes::Codes;
 use crate::fault::Fault;
 use crate::readers::Readers;
-use crate::writer::Writer;
+use crate::writer::{Load, Writer};
 
 pub use crate::open::OpenError;
 
@@ -131,27 +131,31 @@ impl Store for SqliteStore {
     async fn accept(&self, batch: Vec<NewTransfer>) -> Result<Vec<Accepted>> {
         let batch: Vec<_> =
             prepared(batch.into_iter().map(accept::Prepared::new).collect::<fault::Done<_>>())?;
-        self.writer()?.call(move |tx| tx.accept(&batch)).await
+        let load = Load::Accepts(batch.len());
+        self.writer()?.call(load, move |tx| tx.accept(&batch)).await
     }
 
     async fn apply(&self, moves: Vec<Move>) -> Result<AppliedBatch> {
         let moves = prepared(moves::Prepared::plain(moves))?;
-        self.writer()?.call(move |tx| tx.apply(&moves)).await
+        let load = Load::Moves(moves.len());
+        self.writer()?.call(load, move |tx| tx.apply(&moves)).await
     }
 
     async fn open_attempt(&self, open: OpenAttempt) -> Result<Opened> {
         let opening = prepared(Opening::new(open))?;
-        self.writer()?.call(move |tx| tx.open_attempt(&opening)).await
+        let load = Load::Moves(opening.moves.len());
+        self.writer()?.call(load, move |tx| tx.open_attempt(&opening)).await
     }
 
     async fn settle(&self, settlement: Settlement) -> Result<Settled> {
         let decision = prepared(Decision::new(settlement))?;
-        self.writer()?.call(move |tx| tx.settle(&decision)).await?
+        let load = Load::Moves(decision.moves.len());
+        self.writer()?.call(load, move |tx| tx.settle(&decision)).await?
     }
 
     async fn sight(&self, attempt: AttemptId, epoch: Epoch, sighting: Sighting) -> Result<bool> {
         let sighting = prepared(serde_json::to_string(&sighting).map_err(Fault::from))?;
-        self.writer()?.call(move |tx| tx.sight(attempt, epoch, &sighting)).await
+        self.writer()?.call(Load::Moves(1), move |tx| tx.sight(attempt, epoch, &sighting)).await
     }
 
     async fn open_attempts(&self, lane: &LaneId) -> Result<Vec<Attempt>> {
@@ -198,7 +202,9 @@ impl Store for SqliteStore {
         push_ms: u64,
         horizon_ms: u64,
     ) -> Result<Vec<TransferId>> {
-        self.writer()?.call(move |tx| tx.sweep(stage, limit, (push_ms, horizon_ms))).await
+        self.writer()?
+            .call(Load::Moves(1), move |tx| tx.sweep(stage, limit, (push_ms, horizon_ms)))
+            .await
     }
 
     async fn transfers(&self, ids: &[TransferId]) -> Result<Vec<Transfer>> {
@@ -224,7 +230,8 @@ impl Store for SqliteStore {
     }
 
     async fn claim(&self, claims: Vec<(ClaimKey, TransferId)>) -> Result<Vec<Claimed>> {
-        self.writer()?.call(move |tx| tx.claim_all(&claims)).await
+        let load = Load::Moves(claims.len());
+        self.writer()?.call(load, move |tx| tx.claim_all(&claims)).await
     }
 
     async fn kept(&self, keys: &[ClaimKey]) -> Result<Vec<bool>> {
@@ -240,32 +247,34 @@ impl Store for SqliteStore {
         ttl_ms: u64,
     ) -> Result<Leased> {
         let (lane, holder) = (lane.clone(), holder.to_owned());
-        self.writer()?.call(move |tx| tx.lease(&lane, rail, &holder, ttl_ms)).await
+        self.writer()?.call(Load::Moves(1), move |tx| tx.lease(&lane, rail, &holder, ttl_ms)).await
     }
 
     async fn renew(&self, lanes: &[(LaneId, Epoch)], ttl_ms: u64) -> Result<Vec<bool>> {
         let lanes = lanes.to_vec();
-        self.writer()?.call(move |tx| tx.renew(&lanes, ttl_ms)).await
+        self.writer()?.call(Load::Moves(1), move |tx| tx.renew(&lanes, ttl_ms)).await
     }
 
     async fn release(&self, lanes: &[(LaneId, Epoch)]) -> Result<()> {
         let lanes = lanes.to_vec();
-        self.writer()?.call(move |tx| tx.release(&lanes)).await
+        self.writer()?.call(Load::Moves(1), move |tx| tx.release(&lanes)).await
     }
 
     async fn start_lane(&self, lane: &LaneId, epoch: Epoch, ledger_nonce: Nonce) -> Result<bool> {
         let lane = lane.clone();
-        self.writer()?.call(move |tx| tx.start_lane(&lane, epoch, ledger_nonce)).await
+        self.writer()?
+            .call(Load::Moves(1), move |tx| tx.start_lane(&lane, epoch, ledger_nonce))
+            .await
     }
 
     async fn halt(&self, lane: &LaneId, reason: &str) -> Result<()> {
         let (lane, reason) = (lane.clone(), reason.to_owned());
-        self.writer()?.call(move |tx| tx.halt(&lane, &reason)).await?
+        self.writer()?.call(Load::Moves(1), move |tx| tx.halt(&lane, &reason)).await?
     }
 
     async fn adopt(&self, lane: &LaneId, ledger_nonce: Nonce) -> Result<()> {
         let lane = lane.clone();
-        self.writer()?.call(move |tx| tx.adopt(&lane, ledger_nonce)).await?
+        self.writer()?.call(Load::Moves(1), move |tx| tx.adopt(&lane, ledger_nonce)).await?
     }
 
     async fn lanes(&self) -> Result<Vec<Lane>> {
