@@ -1,10 +1,11 @@
-//! Landfall's chores: `cargo xtask test | tidy | docs | bench near | soak near|torture`.
+//! Landfall's chores: `cargo xtask test | install | tidy | docs | bench near | soak near|torture`.
 //!
 //! Every chore says what it runs, so that anybody can run it by hand. Not here: anything a user of
 //! Landfall needs (that is the binary's job). Time is read freely here: chores measure real time.
 
 mod bench;
 mod http;
+mod install;
 mod load;
 mod payouts;
 mod process;
@@ -29,6 +30,8 @@ struct Arguments {
 enum Chore {
     /// Formats, lints, tidies and tests; ends with `N passed, N failed`.
     Test,
+    /// Installs the servers that tests start, as `test` does first.
+    Install,
     /// Checks the rooms' dependencies, file headers, function lengths, columns and clocks.
     Tidy,
     /// Writes docs/configuration.md anew from the code.
@@ -64,6 +67,7 @@ enum SoakLedger {
 fn main() -> ExitCode {
     let result = match Arguments::parse().chore {
         Chore::Test => test::run(&root()),
+        Chore::Install => install::servers(&root()).map(|()| true),
         Chore::Tidy => tidy::run(&root()),
         Chore::Docs => docs(),
         Chore::Bench { ledger: BenchLedger::Near(options) } => bench::run(&root(), &options),

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
+use crate::install;
 use crate::process::{cargo, shown};
 use crate::tidy;
 
@@ -143,7 +144,7 @@ fn install_tools(root: &Path) -> Result<()> {
     if !works(Command::new("cc").arg("--version")) {
         bail!("a C compiler is missing (SQLite is built from source): run `apt install gcc`");
     }
-    Ok(())
+    install::servers(root)
 }
 
 fn works(command: &mut Command) -> bool {

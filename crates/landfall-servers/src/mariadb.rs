@@ -34,6 +34,7 @@ impl MariaDb {
         let install = program(&["mariadb-install-db", "mysql_install_db"], &[], PACKAGE)?;
         let more: Vec<String> =
             settings.iter().map(|(name, value)| format!("--{name}={value}")).collect();
+        let version_of = server.clone();
         let command = move |port: u16, folder: &Path| {
             let mut command = Command::new(&server);
             command.arg("--no-defaults").arg(at("--datadir", &folder.join("data")));
@@ -56,7 +57,7 @@ impl MariaDb {
         let fill = |folder: &Path| {
             doing("write init.sql", std::fs::write(folder.join("init.sql"), INIT))?;
             let data = folder.join("data");
-            templates::copy("mariadb", &data, |fresh| make(&install, fresh))
+            templates::copy(&version_of, &data, |fresh| make(&install, fresh))
         };
         Server::start(plan, url, fill).map(MariaDb)
     }

@@ -14,7 +14,7 @@ use crate::server::{Plan, Result, Server, ServerError, ask, doing};
 use crate::templates::{self, run};
 use crate::tools::program;
 
-const PACKAGE: &str = "postgresql-15";
+const PACKAGE: &str = "postgresql";
 /// Debian keeps the server's programs out of the PATH.
 const FOLDERS: [&str; 4] = [
     "/usr/lib/postgresql/15/bin",
@@ -83,7 +83,7 @@ impl Postgres {
         let url = |port| format!("postgres://postgres@127.0.0.1:{port}/postgres");
         let fill = |folder: &Path| {
             let data = folder.join("data");
-            templates::copy("postgresql-15", &data, |fresh| make(&initdb, account, fresh))?;
+            templates::copy(&initdb, &data, |fresh| make(&initdb, account, fresh))?;
             if let Some((certificate, key)) = &options.tls {
                 doing("write server.crt", std::fs::write(data.join("server.crt"), certificate))?;
                 write_private(&data.join("server.key"), key)?;

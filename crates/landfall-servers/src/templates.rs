@@ -6,16 +6,17 @@ use std::process::Command;
 use crate::server::{Result, ServerError, doing};
 use crate::tools::kept;
 
-/// Copies the kept folder `name` to `to`, after `make` has made it if it is not there yet.
-/// `make` is given a new folder to put it in.
+/// Copies the data folder of `program` to `to`, after `make` has made it if it is not there yet.
+/// `make` is given a new folder to put it in. Every version of the program has one of its own.
 pub(crate) fn copy(
-    name: &'static str,
+    program: &Path,
     to: &Path,
     make: impl FnOnce(&Path) -> Result<()>,
 ) -> Result<()> {
+    let name = name_of(program)?;
     let kept = kept();
     doing(format!("create {}", kept.display()), std::fs::create_dir_all(&kept))?;
-    let template = kept.join(name);
+    let template = kept.join(&name);
     let lock = std::fs::File::create(kept.join(format!("{name}.lock")));
     let lock = doing("open the lock of a data folder", lock)?;
     doing("lock a data folder", lock.lock())?;
@@ -31,6 +32,18 @@ pub(crate) fn copy(
     // Until here: two that start at once must not both make it.
     drop(lock);
     copy_folder(&template, to)
+}
+
+/// What the program calls itself, fit for a file's name.
+fn name_of(program: &Path) -> Result<String> {
+    let output = doing(
+        format!("{} --version", program.display()),
+        Command::new(program).arg("--version").output(),
+    )?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().next().unwrap_or_default().rsplit('/').next().unwrap_or_default();
+    let fit = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
+    Ok(line.chars().map(fit).collect())
 }
 
 /// Holes stay holes: most of a new database's log is nothing.

@@ -1,0 +1,145 @@
+//! The servers that tests start: Redis, PostgreSQL, MariaDB and one that speaks SQS.
+//!
+//! Debian's packages as they are, and fauxqs from npm under target/tools. What cannot be installed
+//! from here is named with the command that does. Not here: starting them (`landfall-servers` does).
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::process::shown;
+
+/// Programs and the Debian packages that bring them, clients included: tests ask with those.
+const PROGRAMS: [(&[&str], &str); 8] = [
+    (&["redis-server"], "redis-server"),
+    (&["redis-cli"], "redis-tools"),
+    (&["postgres"], "postgresql"),
+    (&["psql"], "postgresql-client"),
+    (&["mariadbd", "mysqld"], "mariadb-server"),
+    (&["mariadb", "mysql"], "mariadb-client"),
+    (&["node", "nodejs"], "nodejs"),
+    (&["npm"], "npm"),
+];
+
+/// Where Debian keeps PostgreSQL's own programs, a folder per version.
+const POSTGRES: &str = "/usr/lib/postgresql";
+
+/// Must be the version that `landfall-servers` names.
+const FAUXQS: &str = "fauxqs@1.9.2";
+
+/// While this exists and says so, Debian starts no service that it installs.
+const POLICY: &str = "/usr/sbin/policy-rc.d";
+
+/// Seconds to wait for somebody else who installs.
+const LOCK_TIMEOUT: &str = "DPkg::Lock::Timeout=600";
+
+/// Installs what is missing, or says exactly what to run.
+pub fn servers(root: &Path) -> Result<()> {
+    let missing: Vec<&str> = PROGRAMS
+        .iter()
+        .filter(|(names, _)| !names.iter().any(|name| is_there(name)))
+        .map(|(_, package)| *package)
+        .collect();
+    if !missing.is_empty() {
+        packages(&missing)?;
+    }
+    fauxqs(root)
+}
+
+fn is_there(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders: Vec<_> = std::env::split_paths(&path).collect();
+    folders.extend(["/usr/bin".into(), "/usr/sbin".into()]);
+    let versions = std::fs::read_dir(POSTGRES).into_iter().flatten().flatten();
+    folders.extend(versions.map(|version| version.path().join("bin")));
+    folders.iter().any(|folder| folder.join(name).is_file())
+}
+
+fn packages(missing: &[&str]) -> Result<()> {
+    let command = format!("apt-get install --no-install-recommends {}", missing.join(" "));
+    println!("== installing {}", missing.join(", "));
+    if !is_root() || !is_there("apt-get") {
+        bail!("servers for the tests are missing: run `{command}` as root");
+    }
+    let _policy = Policy::set()?;
+    // The lists may be old or absent; bringing them up to date takes time, so only if it must be.
+    if install(missing)? {
+        return Ok(());
+    }
+    run(Command::new("apt-get").args(["-o", LOCK_TIMEOUT, "update"]))?;
+    if !install(missing)? {
+        bail!("servers for the tests cannot be installed: run `{command}` and see why");
+    }
+    Ok(())
+}
+
+fn install(missing: &[&str]) -> Result<bool> {
+    let mut command = Command::new("apt-get");
+    command.args(["-o", LOCK_TIMEOUT, "install", "-y", "-q", "--no-install-recommends"]);
+    run(command.args(missing).env("DEBIAN_FRONTEND", "noninteractive"))
+}
+
+fn is_root() -> bool {
+    let output = Command::new("id").arg("-u").output();
+    output.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
+}
+
+fn run(command: &mut Command) -> Result<bool> {
+    println!("$ {}", shown(command));
+    Ok(command.status().with_context(|| shown(command))?.success())
+}
+
+/// Keeps Debian from starting what it installs; the tests start their own.
+struct Policy {
+    is_ours: bool,
+}
+
+impl Policy {
+    fn set() -> Result<Policy> {
+        if Path::new(POLICY).exists() {
+            return Ok(Policy { is_ours: false });
+        }
+        std::fs::write(POLICY, "#!/bin/sh\nexit 101\n").context(POLICY)?;
+        std::fs::set_permissions(POLICY, PermissionsExt::from_mode(0o755)).context(POLICY)?;
+        Ok(Policy { is_ours: true })
+    }
+}
+
+impl Drop for Policy {
+    fn drop(&mut self) {
+        if self.is_ours
+            && let Err(error) = std::fs::remove_file(POLICY)
+        {
+            eprintln!("remove {POLICY} by hand, or services will not start: {error}");
+        }
+    }
+}
+
+fn fauxqs(root: &Path) -> Result<()> {
+    let folder = root.join("target/tools/fauxqs");
+    if folder.join("node_modules/fauxqs/dist/server.js").is_file() {
+        return Ok(());
+    }
+    println!("== installing {FAUXQS}");
+    std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    let mut command = Command::new("npm");
+    command.args(["install", "--no-audit", "--no-fund", "--loglevel=error", "--prefix"]);
+    command.arg(&folder).arg(FAUXQS);
+    if !run(&mut command)? {
+        bail!("{FAUXQS} cannot be installed: run `{}` and see why", shown(&command));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_every_debian_has_is_found_and_what_nobody_has_is_not() {
+        assert!(is_there("sh"));
+        assert!(!is_there("no-such-server"));
+    }
+}
