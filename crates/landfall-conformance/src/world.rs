@@ -37,6 +37,8 @@ pub struct World {
 pub struct Held {
     pub lane: LaneId,
     pub epoch: Epoch,
+    /// The store's, when it was leased.
+    pub incarnation: String,
 }
 
 pub fn state(state: near::State) -> State {
@@ -168,7 +170,10 @@ impl World {
 
     pub async fn lease(&self, lane: &LaneId, holder: &str) -> Held {
         match self.store.lease(lane, RAIL, holder, LEASE_MS).await.expect("lease") {
-            Leased::Yours(leased) => Held { lane: lane.clone(), epoch: leased.epoch },
+            Leased::Yours(leased) => {
+                let incarnation = self.store.identity().await.expect("identity").incarnation;
+                Held { lane: lane.clone(), epoch: leased.epoch, incarnation }
+            }
             busy => panic!("not leased: {busy:?}"),
         }
     }
@@ -199,6 +204,7 @@ impl World {
             },
             moves: members.iter().map(|member| boarding(member, now_ms)).collect(),
             marks: Vec::new(),
+            incarnation: held.incarnation.clone(),
             now_ms,
         }
     }

@@ -4,6 +4,7 @@
 //! - an answer is given after a commit that survives `kill -9`;
 //! - a batch of independent moves applies each or calls it stale; nothing in between;
 //! - `open_attempt` and `settle` are all or nothing;
+//! - an attempt opened under another incarnation of the store is refused;
 //! - an old epoch stores neither an attempt, nor a sighting, nor a settlement;
 //! - idempotency keys are unique per (rail, tenant) for ever;
 //! - due times and leases are compared with the store's own clock.
@@ -80,6 +81,10 @@ pub struct OpenAttempt {
     /// Nonces that the opener knows to be stored, by lane, of this lane and of others. A store
     /// whose lanes are behind any of them has forgotten an attempt that may have been sent.
     pub marks: Vec<(LaneId, Nonce)>,
+    /// The store's incarnation under which the opener has looked its lanes over. A store that has
+    /// lived on in another one may have forgotten what others stored: all lanes must be looked
+    /// over again first.
+    pub incarnation: String,
     pub now_ms: u64,
 }
 
@@ -115,6 +120,8 @@ pub enum Opened {
     Fenced(String),
     /// The store is behind the opener's marks. Nothing happened.
     Behind(String),
+    /// The store's incarnation is another. Nothing happened.
+    Restarted,
     /// The nonce is not the lane's next. Nothing happened.
     StaleNonce,
     /// These members have moved meanwhile. Nothing happened.
@@ -161,6 +168,11 @@ pub enum Leased {
 pub struct StoreIdentity {
     /// Drawn when the store was created; a restored backup keeps it, an empty store has another.
     pub id: String,
+    /// Names the life of the server process behind the store: a restart, a promoted replica or a
+    /// restored backup MUST have another. A store inside this process lives as long as it is open.
+    pub incarnation: String,
+    /// How long that process has been up; none for a store inside this process.
+    pub up_ms: Option<u64>,
 }
 
 /// A page of transfers, newest first.

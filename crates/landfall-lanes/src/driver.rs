@@ -408,6 +408,7 @@ impl Driver {
                 signed,
                 moves: moves.clone(),
                 marks: self.shared.high_water.marks(),
+                incarnation: self.shared.incarnation(),
                 now_ms,
             };
             if wound::is(Wound::StoredAfterSent) {
@@ -428,6 +429,11 @@ impl Driver {
                 Ok(Opened::Behind(why)) => {
                     self.shared.suspect(&format!("the store has forgotten something: {why}"));
                     self.shared.owner.returned(batch, "the store is behind");
+                    return Some(Leave::Again);
+                }
+                Ok(Opened::Restarted) => {
+                    self.shared.restarted();
+                    self.shared.owner.returned(batch, "the store has lived on in another process");
                     return Some(Leave::Again);
                 }
                 Ok(Opened::Fenced(_) | Opened::StaleNonce) => {

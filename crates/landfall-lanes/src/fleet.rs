@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use landfall_core::rail::Rail;
-use landfall_core::store::{Store, StoreError};
+use landfall_core::store::{Store, StoreError, StoreIdentity};
 use landfall_core::{Clock, Epoch, Lane, LaneId, Nonce};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
@@ -49,6 +49,15 @@ pub(crate) struct Shared {
     suspicion: Mutex<Option<String>>,
     suspected: Notify,
     restarts: AtomicU64,
+    life: Mutex<Life>,
+}
+
+/// The store's incarnation under which the lanes were looked over.
+#[derive(Default)]
+struct Life {
+    incarnation: String,
+    /// When another one was noticed, on the process's own clock.
+    noticed_ms: Option<u64>,
 }
 
 impl Shared {
@@ -62,11 +71,33 @@ impl Shared {
     }
 
     /// Lets the lanes sign, unless one was suspected meanwhile.
-    fn clear(&self) {
+    fn clear(&self, incarnation: String) {
         let suspicion = self.suspicion.lock();
         if suspicion.is_none() {
+            *self.life.lock() = Life { incarnation, noticed_ms: None };
             self.cleared.set(true);
         }
+    }
+
+    pub fn incarnation(&self) -> String {
+        self.life.lock().incarnation.clone()
+    }
+
+    /// The store has another incarnation: nothing is signed before all lanes are looked over again.
+    pub fn restarted(&self) {
+        self.cleared.set(false);
+        self.life.lock().noticed_ms.get_or_insert(self.clock.monotonic_ms());
+        self.suspected.notify_one();
+    }
+
+    /// How long others still have to say what a store has forgotten that lives on in another
+    /// process: whoever holds a lane looks within a lease.
+    fn grace_left_ms(&self, identity: &StoreIdentity) -> u64 {
+        let grace_ms = self.settings.lease_ms;
+        let noticed_ms = self.life.lock().noticed_ms;
+        let since_ms = noticed_ms.map(|at| self.clock.monotonic_ms().saturating_sub(at));
+        let least = since_ms.into_iter().chain(identity.up_ms).min();
+        least.map_or(0, |since_ms| grace_ms.saturating_sub(since_ms))
     }
 
     pub fn count_restart(&self) {
@@ -177,9 +208,11 @@ impl Fleet {
             suspicion: Mutex::default(),
             suspected: Notify::new(),
             restarts: AtomicU64::new(0),
+            life: Mutex::default(),
         });
         let stored = shared.store.lanes().await?;
-        if let Err(reason) = check_high_water(&shared, &stored).await? {
+        let identity = shared.store.identity().await?;
+        if let Err(reason) = check_high_water(&shared, &identity, &stored) {
             shared.suspect(&reason);
         }
         let mut tasks = JoinSet::new();
@@ -329,18 +362,29 @@ async fn drive(
 
 type Checked = Result<(), String>;
 
-async fn check_high_water(shared: &Shared, stored: &[Lane]) -> Result<Checked, StoreError> {
-    let identity = shared.store.identity().await?;
-    if let Err(reason) = shared.high_water.check_store(&identity.id) {
-        return Ok(Err(reason));
-    }
+fn check_high_water(shared: &Shared, identity: &StoreIdentity, stored: &[Lane]) -> Checked {
+    shared.high_water.check_store(&identity.id)?;
     for id in shared.high_water.lanes() {
         let lane = stored.iter().find(|lane| lane.id == id);
-        if let Err(reason) = shared.high_water.check_lane(&id, lane) {
-            return Ok(Err(reason));
-        }
+        shared.high_water.check_lane(&id, lane)?;
     }
-    Ok(Ok(()))
+    Ok(())
+}
+
+/// Looks all lanes over: the store against our marks, and the ledger against the store. Returns the
+/// store's incarnation for which that holds; fails if it cannot be told yet.
+async fn look_over(shared: &Shared) -> Result<Result<String, String>, String> {
+    let identity = shared.store.identity().await.map_err(|error| error.to_string())?;
+    let stored = shared.store.lanes().await.map_err(|error| error.to_string())?;
+    if let Err(reason) = check_high_water(shared, &identity, &stored) {
+        return Ok(Err(reason));
+    }
+    let has_a_past = stored.iter().any(|lane| lane.next_nonce.is_some());
+    let left_ms = shared.grace_left_ms(&identity);
+    if has_a_past && left_ms > 0 {
+        return Err(format!("the store has just started; others may object for {left_ms} ms"));
+    }
+    Ok(check_ledger(shared).await?.map(|()| identity.incarnation))
 }
 
 /// Compares every lane's nonce on the ledger, read first, with the store, read after.
@@ -374,8 +418,8 @@ async fn watch_over(shared: Arc<Shared>, faces: Vec<Arc<Face>>) {
             shared.cleared.set(false);
             adopt_adopted(&shared, &faces).await;
         } else if !shared.cleared.get() {
-            match check_ledger(&shared).await {
-                Ok(Ok(())) => shared.clear(),
+            match look_over(&shared).await {
+                Ok(Ok(incarnation)) => shared.clear(incarnation),
                 Ok(Err(reason)) => shared.suspect(&reason),
                 Err(why) => tracing::debug!(why, "the lanes are not cleared yet"),
             }
@@ -429,6 +473,32 @@ async fn adopt_adopted(shared: &Shared, faces: &[Arc<Face>]) {
     }
 }
 
+/// Remembers how far all lanes have come, whoever holds them, so that a store that forgets what
+/// another instance stored is noticed here too; and hears of lanes that others halted.
+async fn learn(shared: &Shared, faces: &[Arc<Face>]) {
+    let Ok(stored) = shared.store.lanes().await else { return };
+    for lane in stored.iter().filter(|lane| lane.rail == shared.rail.name()) {
+        let face = faces.iter().find(|face| face.id == lane.id);
+        if let (Some(halt), Some(face)) = (&lane.halted, face) {
+            if face.halted.get().is_none() {
+                face.halted.set(Some(halt.reason.clone()));
+            }
+            continue;
+        }
+        if !shared.cleared.get() {
+            continue;
+        }
+        if let Err(reason) = shared.high_water.check_lane(&lane.id, Some(lane)) {
+            return shared.suspect(&reason);
+        }
+        let last = lane.next_nonce.map(|next| Nonce(next.0.saturating_sub(1)));
+        if let Some(last) = last.filter(|last| Some(*last) > lane.base_nonce) {
+            // Only a help: what this instance opens itself is recorded before it is sent.
+            let _ = shared.high_water.record(&lane.id, lane.epoch, last);
+        }
+    }
+}
+
 /// Renews all leases in one call.
 async fn renew(shared: Arc<Shared>, faces: Vec<Arc<Face>>) {
     let mut stop = shared.stop.watch();
@@ -445,6 +515,7 @@ async fn renew(shared: Arc<Shared>, faces: Vec<Arc<Face>>) {
         if held.is_empty() {
             continue;
         }
+        learn(&shared, &faces).await;
         // A store that cannot be reached decides nothing: an old epoch is refused there anyway.
         let Ok(current) = shared.store.renew(&held, shared.settings.lease_ms).await else {
             continue;

@@ -15,6 +15,7 @@ mod reads;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use landfall_core::attempt::{Attempt, Sighting};
@@ -57,6 +58,8 @@ pub struct Snapshot(Tables);
 pub struct MemoryStore {
     clock: Arc<dyn Clock>,
     identity: String,
+    /// Grows when it goes back.
+    lives: AtomicU64,
     tables: Mutex<Tables>,
 }
 
@@ -67,7 +70,12 @@ impl MemoryStore {
 
     /// An empty store that is told apart from others by `identity`.
     pub fn with_identity(clock: Arc<dyn Clock>, identity: impl Into<String>) -> MemoryStore {
-        MemoryStore { clock, identity: identity.into(), tables: Mutex::default() }
+        MemoryStore {
+            clock,
+            identity: identity.into(),
+            lives: AtomicU64::new(1),
+            tables: Mutex::default(),
+        }
     }
 
     /// A backup of the whole state.
@@ -75,16 +83,24 @@ impl MemoryStore {
         Snapshot(self.tables.lock().clone())
     }
 
-    /// Goes back to a backup, forgetting what came after it. The identity stays.
+    /// Goes back to a backup, forgetting what came after it, as a server does that is restarted
+    /// from one: the identity stays, the incarnation is another.
     pub fn restore(&self, snapshot: Snapshot) {
-        *self.tables.lock() = snapshot.0;
+        let mut tables = self.tables.lock();
+        self.lives.fetch_add(1, Ordering::Relaxed);
+        *tables = snapshot.0;
+    }
+
+    fn incarnation(&self) -> String {
+        self.lives.load(Ordering::Relaxed).to_string()
     }
 }
 
 #[async_trait]
 impl Store for MemoryStore {
     async fn identity(&self) -> Result<StoreIdentity> {
-        Ok(StoreIdentity { id: self.identity.clone() })
+        let (id, incarnation) = (self.identity.clone(), self.incarnation());
+        Ok(StoreIdentity { id, incarnation, up_ms: None })
     }
 
     async fn accept(&self, batch: Vec<NewTransfer>) -> Result<Vec<Accepted>> {
@@ -96,7 +112,11 @@ impl Store for MemoryStore {
     }
 
     async fn open_attempt(&self, open: OpenAttempt) -> Result<Opened> {
-        Ok(self.tables.lock().open_attempt(open, self.clock.now_ms()))
+        let mut tables = self.tables.lock();
+        if open.incarnation != self.incarnation() {
+            return Ok(Opened::Restarted);
+        }
+        Ok(tables.open_attempt(open, self.clock.now_ms()))
     }
 
     async fn settle(&self, settlement: Settlement) -> Result<Settled> {

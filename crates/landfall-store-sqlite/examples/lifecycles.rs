@@ -100,6 +100,7 @@ async fn carry(
     let leased = store.lease(&lane, RailName::Near, "bench", 600_000).await.expect("lease");
     let Leased::Yours(held) = leased else { panic!("{leased:?}") };
     store.start_lane(&lane, held.epoch, Nonce(0)).await.expect("start");
+    let incarnation = store.identity().await.expect("identity").incarnation;
     let (mut opened, mut settled) = (Vec::new(), Vec::new());
     for (number, members) in batches.into_iter().enumerate() {
         let now_ms = Wall.now_ms();
@@ -112,6 +113,7 @@ async fn carry(
             signed: signed(number),
             moves: members.iter().map(|member| boarding(member, now_ms)).collect(),
             marks: Vec::new(),
+            incarnation: incarnation.clone(),
             now_ms,
         };
         let start = Instant::now();

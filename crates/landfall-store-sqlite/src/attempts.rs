@@ -31,7 +31,8 @@ pub(crate) struct Opening {
 
 impl Opening {
     pub(crate) fn new(open: OpenAttempt) -> Done<Opening> {
-        let OpenAttempt { rail, lane, epoch, nonce, purpose, signed, moves, marks, now_ms } = open;
+        let OpenAttempt { rail, lane, epoch, nonce, purpose, signed, moves, marks, now_ms, .. } =
+            open;
         let moves = Prepared::all(moves)?;
         Ok(Opening { rail, lane, epoch, nonce, purpose, signed, moves, marks, now_ms })
     }

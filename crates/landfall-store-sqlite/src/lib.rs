@@ -44,6 +44,9 @@ use crate::writer::{Load, Writer};
 
 pub use crate::open::OpenError;
 
+/// One process writes, and it cannot go back while it has the file open.
+const INCARNATION: &str = "embedded";
+
 /// How the store uses the machine.
 #[derive(Debug, Clone)]
 pub struct SqliteOptions {
@@ -125,7 +128,8 @@ fn prepared<T>(work: fault::Done<T>) -> Result<T> {
 #[async_trait]
 impl Store for SqliteStore {
     async fn identity(&self) -> Result<StoreIdentity> {
-        Ok(StoreIdentity { id: self.identity.clone() })
+        let (id, incarnation) = (self.identity.clone(), INCARNATION.to_owned());
+        Ok(StoreIdentity { id, incarnation, up_ms: None })
     }
 
     async fn accept(&self, batch: Vec<NewTransfer>) -> Result<Vec<Accepted>> {
@@ -142,6 +146,9 @@ impl Store for SqliteStore {
     }
 
     async fn open_attempt(&self, open: OpenAttempt) -> Result<Opened> {
+        if open.incarnation != INCARNATION {
+            return Ok(Opened::Restarted);
+        }
         let opening = prepared(Opening::new(open))?;
         let load = Load::Moves(opening.moves.len());
         self.writer()?.call(load, move |tx| tx.open_attempt(&opening)).await

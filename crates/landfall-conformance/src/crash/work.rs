@@ -68,7 +68,8 @@ impl Worker {
         (self.say)(Said::Leased { lane: lane.clone(), epoch: held.epoch });
         self.world.store.start_lane(&lane, held.epoch, LEDGER_NONCE).await.expect("start");
         let next = held.next_nonce.unwrap_or(LEDGER_NONCE.next());
-        (Held { lane, epoch: held.epoch }, next)
+        let incarnation = self.world.store.identity().await.expect("identity").incarnation;
+        (Held { lane, epoch: held.epoch, incarnation }, next)
     }
 
     /// Accepts some transfers and prepares each: its move and the mark it keeps are one commit.

@@ -17,6 +17,7 @@ checks!(World:
     a_lane_that_was_not_started_opens_nothing,
     a_nonce_that_is_not_the_next_opens_nothing,
     a_store_behind_the_openers_marks_opens_nothing,
+    another_incarnation_of_the_store_opens_nothing,
     one_stale_member_opens_nothing,
     a_carried_member_cannot_be_carried_again,
     a_member_named_twice_opens_nothing,
@@ -96,7 +97,7 @@ async fn an_old_epoch_opens_nothing(world: World) {
     let members = world.accept_ready(&["a"]).await;
     let new = world.lease(&old.lane, "one").await;
     check_refused(&world, world.opening(&old, 0, &members), fenced).await;
-    let future = Held { lane: new.lane.clone(), epoch: Epoch(new.epoch.0 + 1) };
+    let future = Held { epoch: Epoch(new.epoch.0 + 1), ..new.clone() };
     check_refused(&world, world.opening(&future, 0, &members), fenced).await;
     world.open(&new, 0, &members).await;
 }
@@ -119,7 +120,8 @@ async fn a_halted_lane_opens_nothing(world: World) {
 
 async fn a_lane_nobody_leased_opens_nothing(world: World) {
     let members = world.accept_ready(&["a"]).await;
-    let held = Held { lane: LaneId::new("unknown"), epoch: Epoch(0) };
+    let held =
+        Held { lane: LaneId::new("unknown"), epoch: Epoch(0), ..world.started("known").await };
     check_refused(&world, world.opening(&held, 0, &members), fenced).await;
 }
 
@@ -163,6 +165,16 @@ async fn a_store_behind_the_openers_marks_opens_nothing(world: World) {
     };
     let opened = world.store.open_attempt(opening).await;
     assert!(matches!(opened, Ok(Opened::Stored(_))), "{opened:?}");
+}
+
+/// Whoever looked the lanes over before the store was restarted must look again.
+async fn another_incarnation_of_the_store_opens_nothing(world: World) {
+    let held = world.started("lane").await;
+    let members = world.accept_ready(&["a"]).await;
+    let before =
+        OpenAttempt { incarnation: "the one before".into(), ..world.opening(&held, 0, &members) };
+    check_refused(&world, before, |opened| *opened == Opened::Restarted).await;
+    world.open(&held, 0, &members).await;
 }
 
 async fn one_stale_member_opens_nothing(world: World) {
