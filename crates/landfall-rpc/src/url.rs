@@ -50,7 +50,10 @@ impl Url {
         };
         let (base, path) = (base.trim_end_matches('/'), path.trim_start_matches('/'));
         match query {
-            Some(query) => Self::parse(&format!("{base}/{path}?{query}")),
+            Some(query) => {
+                let mark = if path.contains('?') { '&' } else { '?' };
+                Self::parse(&format!("{base}/{path}{mark}{query}"))
+            }
             None => Self::parse(&format!("{base}/{path}")),
         }
     }
@@ -92,6 +95,7 @@ mod tests {
         check("http://host:1/", "withdraw", "http://host:1/withdraw");
         check("http://u:p@host/v1/", "/a/b", "http://u:p@host/v1/a/b");
         check("https://host/v1?key=1", "/a", "https://host/v1/a?key=1");
+        check("https://host/v1?key=1", "/a?b=2", "https://host/v1/a?b=2&key=1");
         let base = Url::parse("http://host").expect("a URL");
         assert_eq!(base.join("/a b"), Err(BadUrl::Malformed));
     }
