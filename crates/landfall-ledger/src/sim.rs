@@ -7,7 +7,7 @@
 //!
 //! - `GET /sim/faults`: `{services: {name: faults}}`. `POST /sim/faults`: sets those of one service
 //!   (`service`) or of all; what is not given stays. The fields are those of [`Faults`].
-//! - `GET /sim/stats`: `{calls: {"name /route": count}}`; calls that arrived, whatever became of them.
+//! - `GET /sim/stats`: `{calls: {"name /route": count}}`; all that arrived, whatever came of them.
 
 mod fare;
 
