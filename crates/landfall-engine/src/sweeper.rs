@@ -89,7 +89,8 @@ pub(crate) async fn pull(core: Arc<Core>, line: Arc<dyn Line>, stage: Stage) {
     let settings = &core.settings;
     while !core.is_stopping() {
         let room = line.room();
-        if room < PULL_MAX.min(line.capacity() / 4).max(1) {
+        // The queue may be shared: what could not be worked on here is left to whoever can.
+        if !line.is_able() || room < PULL_MAX.min(line.capacity() / 4).max(1) {
             core.nap(settings.linger_ms.max(5)).await;
             continue;
         }
