@@ -103,7 +103,7 @@ impl Desk {
             Sources::surroundings(read.config.clone()).with_flag("instance.data", "--data", data);
         let config = config::load(&sources, Need::Ledger)?;
         // Reading first: a store that is not there must not be made, nor its folder.
-        drop(wire::open_existing_store(&config)?);
+        drop(wire::open_existing_store(&config).await?);
         let stopped = |failure: Failure| {
             Failure::Unable(format!(
                 "this writes to the store, so the relay must be stopped first: stop it, give this \
@@ -112,7 +112,8 @@ impl Desk {
         };
         let folder = Folder::take(&config.instance.data).map_err(stopped)?;
         let clock = wire::clock();
-        let store = wire::open_existing_store_to_write(&config, clock.clone()).map_err(stopped)?;
+        let store = wire::open_existing_store_to_write(&config, clock.clone()).await;
+        let store = store.map_err(stopped)?;
         let network = match config.near.network.clone().or_else(|| folder.network()) {
             Some(network) => network,
             None => {

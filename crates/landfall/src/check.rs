@@ -2,6 +2,7 @@
 //!
 //! Changes nothing: it makes no store, takes no lane, sends nothing to the ledger but questions.
 
+use landfall_core::courier::Courier;
 use landfall_core::rail::{Rail, RailError};
 use serde_json::{Value, json};
 
@@ -23,12 +24,17 @@ pub async fn run(arguments: &CheckArguments) -> Result<()> {
     let sources =
         Sources::surroundings(arguments.config.clone()).with_flag("instance.data", "--data", data);
     let config = config::load(&sources, Need::Serve)?;
-    let findings = vec![
+    let mut findings = vec![
         Finding { what: "configuration", good: true, detail: "no mistakes".into() },
         folder(&config),
         store(&config).await,
-        ledger(&config).await,
     ];
+    if config.has_near() {
+        findings.push(ledger(&config).await);
+    }
+    if config.has_internal() {
+        findings.push(services(&config).await);
+    }
     let show = Show::on_stdout(arguments.json);
     print(&show, &findings);
     match findings.iter().all(|finding| finding.good) {
@@ -79,18 +85,26 @@ async fn store(config: &Config) -> Finding {
     let found = match config.store_url() {
         StoreUrl::Memory => Ok("memory: forgets everything on exit".to_owned()),
         StoreUrl::Sqlite(path) if !path.exists() => Ok(format!("{} will be made", path.display())),
-        StoreUrl::Sqlite(path) => match wire::open_existing_store(config) {
-            Ok(store) => match store.counts().await {
-                Ok(counts) => {
-                    let transfers: u64 = counts.iter().map(|(_, count)| count).sum();
-                    Ok(format!("{} holds {transfers} transfers", path.display()))
-                }
-                Err(error) => Err(error.to_string()),
-            },
-            Err(failure) => Err(failure.to_string()),
-        },
+        _ => holdings(config).await,
     };
     Finding { what, good: found.is_ok(), detail: found.unwrap_or_else(|why| why) }
+}
+
+async fn holdings(config: &Config) -> std::result::Result<String, String> {
+    let store = wire::open_existing_store(config).await.map_err(|failure| failure.to_string())?;
+    let counts = store.counts().await.map_err(|error| error.to_string())?;
+    let transfers: u64 = counts.iter().map(|(_, count)| count).sum();
+    let id = store.identity().await.map_err(|error| error.to_string())?.id;
+    Ok(format!("store {id} holds {transfers} transfers"))
+}
+
+async fn services(config: &Config) -> Finding {
+    let what = "services";
+    let tried = match wire::internal_rail(config, wire::clock()) {
+        Ok(rail) => rail.check().await.map_err(|error| error.to_string()),
+        Err(failure) => Err(failure.to_string()),
+    };
+    Finding { what, good: tried.is_ok(), detail: tried.unwrap_or_else(|why| why) }
 }
 
 async fn ledger(config: &Config) -> Finding {

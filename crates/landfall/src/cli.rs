@@ -102,6 +102,18 @@ pub struct ConfigArguments {
     /// The data folder, whatever the configuration says.
     #[arg(long)]
     pub data: Option<PathBuf>,
+    /// What this process does: take transfers, work on them, or both. Any number of each can share
+    /// a store.
+    #[arg(long, value_enum, default_value = "both")]
+    pub role: RoleArgument,
+}
+
+/// What a process is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RoleArgument {
+    Both,
+    Api,
+    Worker,
 }
 
 #[derive(Debug, Clone, Args)]

@@ -61,16 +61,19 @@ pub async fn run(arguments: &LedgerArguments) -> Result<()> {
 pub async fn simulate(arguments: &ServicesArguments) -> Result<()> {
     let mut leave = Leave::new()?;
     let faults = faults(&arguments.faults)?;
-    let books = vec![
-        open(&arguments.data, Contract::new("funding", Kind::Freeze)).await?,
-        open(&arguments.data, Contract::new("trading", Kind::Direct)).await?,
-    ];
+    let books = both(&arguments.data).await?;
     let listener = listen(arguments.listen).await?;
     let services = SimServices::start(listener, books, wire::clock(), faults, arguments.seed)?;
     show::say(&services.announcement().to_string());
     leave.asked().await;
     services.shutdown().await;
     Ok(())
+}
+
+/// A freezing service and a direct one, in the data folder.
+pub async fn both(data: &Path) -> Result<Vec<Arc<dyn Book>>> {
+    let funding = open(data, Contract::new("funding", Kind::Freeze)).await?;
+    Ok(vec![funding, open(data, Contract::new("trading", Kind::Direct)).await?])
 }
 
 /// The book of that service in the data folder.

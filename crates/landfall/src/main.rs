@@ -65,9 +65,7 @@ async fn run(command: Command) -> Result<()> {
         Command::Dev(arguments) => dev::run(&arguments).await,
         Command::Serve(arguments) => serve::run(&arguments).await,
         Command::Sim { ledger: Ledger::Near(arguments) } => sim::run(&arguments).await,
-        Command::Sim { ledger: Ledger::Services(arguments) } => {
-            ledger::simulate(&arguments).await
-        }
+        Command::Sim { ledger: Ledger::Services(arguments) } => ledger::simulate(&arguments).await,
         Command::Ledger(arguments) => ledger::run(&arguments).await,
         Command::Check(arguments) => check::run(&arguments).await,
         Command::Audit(arguments) => audit::run(&arguments).await,
@@ -115,7 +113,7 @@ async fn reading(read: &ReadArguments) -> Result<(Arc<dyn Store>, Show)> {
     let sources =
         Sources::surroundings(read.config.clone()).with_flag("instance.data", "--data", data);
     let config = config::load(&sources, Need::Store)?;
-    let store = wire::open_existing_store(&config)?;
+    let store = wire::open_existing_store(&config).await?;
     Ok((store, Show::on_stdout(read.json)))
 }
 

@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use axum::serve::ListenerExt as _;
 use landfall_core::Clock;
+use landfall_engine::Role;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::cli::ConfigArguments;
-use crate::config::{self, Auth, Config, Need, Sources};
+use crate::cli::{ConfigArguments, RoleArgument};
+use crate::config::{self, Auth, Config, Need, QueueUrl, Sources};
 use crate::failure::{Failure, Result};
 use crate::folder::Folder;
 use crate::wire::{self, Relay};
@@ -26,26 +27,49 @@ pub async fn run(arguments: &ConfigArguments) -> Result<()> {
         .with_flag("api.listen", "--listen", arguments.listen.clone())
         .with_flag("instance.data", "--data", data);
     let config = config::load(&sources, Need::Serve)?;
+    let role = role(&config, arguments.role)?;
     wire::start_log(&config);
     let mut leave = Leave::new()?;
     let folder = Folder::take(&config.instance.data)?;
     let listener = listen(config.api.listen).await?;
     let clock = wire::clock();
     let relay = tokio::select! {
-        started = wire::start(&config, &folder, clock.clone()) => started?,
+        started = wire::start(&config, role, &folder, clock.clone()) => started?,
         () = leave.asked() => return Ok(()),
     };
-    announce(&config, &listener, &relay);
+    announce(&config, role, &listener, &relay);
     until_told(relay, listener, &config, clock, leave).await
 }
 
-fn announce(config: &Config, listener: &TcpListener, relay: &Relay) {
+/// One process must do both where nobody else can see what it took.
+fn role(config: &Config, role: RoleArgument) -> Result<Role> {
+    let role = match role {
+        RoleArgument::Both => return Ok(Role::Both),
+        RoleArgument::Api => Role::Api,
+        RoleArgument::Worker => Role::Worker,
+    };
+    if !config.store_url().is_shared() {
+        return Err(Failure::Mistaken(
+            "--role parts the work between processes, and this store belongs to one process; \
+             leave --role out, or name a shared store: store.url = \"redis://…\", \
+             \"postgres://…\" or \"mysql://…\""
+                .into(),
+        ));
+    }
+    if config.queue_url() == QueueUrl::Ring {
+        tracing::warn!("queue.url is ring:, which other processes do not hear; the sweeper will");
+    }
+    Ok(role)
+}
+
+fn announce(config: &Config, role: Role, listener: &TcpListener, relay: &Relay) {
     if config.api.auth == Auth::Off && !config.api.listen.ip().is_loopback() {
         tracing::warn!("api.auth is off: whoever reaches the port can pay out");
     }
     tracing::info!(
         listen = %listener.local_addr().unwrap_or(config.api.listen),
-        network = %relay.network,
+        role = ?role,
+        network = relay.network.as_deref().unwrap_or("-"),
         data = %config.instance.data.display(),
         version = env!("CARGO_PKG_VERSION"),
         "serving"

@@ -40,7 +40,7 @@ pub async fn run(arguments: &CheckArguments) -> Result<()> {
         Sources::surroundings(arguments.config.clone()).with_flag("instance.data", "--data", data);
     let config = config::load(&sources, Need::Ledger)?;
     let show = Show::on_stdout(arguments.json);
-    let store = wire::open_existing_store(&config)?;
+    let store = wire::open_existing_store(&config).await?;
     let facts = gather(&config, &store).await?;
     let mut verdict = compare::compare(&facts);
     forgive_the_meanwhile(&store, &mut verdict).await?;

@@ -11,7 +11,11 @@ pub(super) fn complete(config: &mut Config, reading: &mut Reading, need: Need) {
         return;
     }
     keys_from_file(config, reading);
-    ledger(config, reading);
+    let wants_services = config.has_internal() || reading.is_mistaken("internal.services");
+    if config.has_near() || !wants_services {
+        ledger(config, reading);
+    }
+    services(config, reading);
     if need == Need::Serve {
         callers(config, reading);
         timing(config, reading);
@@ -101,6 +105,36 @@ fn ledger(config: &Config, reading: &mut Reading) {
             "is less than near.breaker_open_ms",
             "give at least as much",
         );
+    }
+}
+
+fn services(config: &Config, reading: &mut Reading) {
+    let internal = &config.internal;
+    if !config.has_internal() {
+        return;
+    }
+    if internal.services.len() < 2 {
+        let remedy = "give two or more: funds move from one to another";
+        reading.mistake("internal.services", "has one service", remedy);
+    }
+    if internal.assets.is_empty() && !reading.is_mistaken("internal.assets") {
+        let remedy = "list what can be moved, such as [{id = 1, symbol = \"BTC\", decimals = 8}]";
+        reading.mistake("internal.assets", "is missing", remedy);
+    }
+    let names = internal.services.iter().map(|service| service.name.clone());
+    repeated(reading, "internal.services", "name", names.collect());
+    let ids = internal.assets.iter().map(|asset| asset.id.to_string());
+    repeated(reading, "internal.assets", "id", ids.collect());
+    let symbols = internal.assets.iter().map(|asset| asset.symbol.clone());
+    repeated(reading, "internal.assets", "symbol", symbols.collect());
+}
+
+fn repeated(reading: &mut Reading, setting: &str, what: &str, values: Vec<String>) {
+    for (index, value) in values.iter().enumerate() {
+        if values[..index].contains(value) {
+            let message = format!("item {} has the {what} of another item", index + 1);
+            reading.mistake(setting, message, format!("give each a {what} of its own"));
+        }
     }
 }
 

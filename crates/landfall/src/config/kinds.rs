@@ -15,12 +15,24 @@ pub enum StoreUrl {
     Sqlite(PathBuf),
     /// Forgets everything on exit: for tests and trials.
     Memory,
+    // The whole URLs, which may hold passwords.
+    Redis(Secret),
+    Postgres(Secret),
+    Mysql(Secret),
+}
+
+impl StoreUrl {
+    /// Whether other processes can work on it too.
+    pub fn is_shared(&self) -> bool {
+        !matches!(self, StoreUrl::Sqlite(_) | StoreUrl::Memory)
+    }
 }
 
 impl Parse for StoreUrl {
     const KIND: &'static str = "store URL";
     fn parse(raw: &Raw) -> Result<StoreUrl, Wrong> {
-        let remedy = "this release has \"sqlite:PATH\" and, for trials, \"memory:\"";
+        let remedy = "give \"sqlite:PATH\", \"redis://HOST\", \"postgres://HOST/DATABASE\", \
+                      \"mysql://HOST/DATABASE\" or, for trials, \"memory:\"";
         let url = text(raw, "a store URL")?;
         let (scheme, rest) = url.split_once(':').unwrap_or((&url, ""));
         match scheme {
@@ -29,32 +41,45 @@ impl Parse for StoreUrl {
                 path => Ok(StoreUrl::Sqlite(PathBuf::from(path))),
             },
             "memory" => Ok(StoreUrl::Memory),
-            // The rest of the URL may hold a password, so only the scheme is repeated.
-            "redis" | "rediss" | "postgres" | "postgresql" | "mysql" | "mariadb" => {
-                wrong(format!("is a {scheme}: store, which comes with a later release"), remedy)
-            }
+            "redis" | "rediss" => Ok(StoreUrl::Redis(Secret::new(url))),
+            "postgres" | "postgresql" => Ok(StoreUrl::Postgres(Secret::new(url))),
+            "mysql" => Ok(StoreUrl::Mysql(Secret::new(url))),
+            "mariadb" => Ok(StoreUrl::Mysql(Secret::new(format!("mysql:{rest}")))),
             _ => wrong("is of an unknown kind", remedy),
         }
     }
 }
 
 /// Which queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QueueUrl {
     /// In process, bounded.
     Ring,
+    /// What is due in the store itself.
+    Store,
+    // The whole URL, which may hold a password.
+    Redis(Secret),
+    /// The name of the queue; region, endpoint and credentials are the environment's.
+    Sqs(String),
 }
+
+/// The queue's name where the URL gives none.
+const SQS_QUEUE: &str = "relay-transactions";
 
 impl Parse for QueueUrl {
     const KIND: &'static str = "queue URL";
     fn parse(raw: &Raw) -> Result<QueueUrl, Wrong> {
-        let remedy = "this release has \"ring:\"";
+        let remedy = "give \"ring:\", \"store:\", \"redis://HOST\" or \"sqs:QUEUE\"";
         let url = text(raw, "a queue URL")?;
-        match url.split_once(':').map_or(url.as_str(), |(scheme, _)| scheme) {
+        let (scheme, rest) = url.split_once(':').unwrap_or((&url, ""));
+        match scheme {
             "ring" => Ok(QueueUrl::Ring),
-            scheme @ ("redis" | "rediss" | "sqs" | "store") => {
-                wrong(format!("is a {scheme}: queue, which comes with a later release"), remedy)
-            }
+            "store" => Ok(QueueUrl::Store),
+            "redis" | "rediss" => Ok(QueueUrl::Redis(Secret::new(url))),
+            "sqs" => match rest.trim_start_matches('/') {
+                "" => Ok(QueueUrl::Sqs(SQS_QUEUE.to_owned())),
+                name => Ok(QueueUrl::Sqs(name.to_owned())),
+            },
             _ => wrong("is of an unknown kind", remedy),
         }
     }

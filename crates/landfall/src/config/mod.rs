@@ -12,6 +12,7 @@ mod kinds;
 mod mistake;
 mod reference;
 mod secret;
+mod services;
 mod settings;
 mod source;
 mod table;
@@ -24,6 +25,7 @@ pub use kinds::{ApiKey, Auth, DIGEST_PREFIX, LogFormat, QueueUrl, Scope, StoreUr
 pub use mistake::{Mistake, Mistakes, Place};
 pub use reference::{json as reference_json, markdown as reference_markdown};
 pub use secret::Secret;
+pub use services::ServiceSpec;
 pub use settings::{Config, SETTINGS};
 
 use source::Given;
@@ -186,6 +188,31 @@ impl Reading {
 }
 
 impl Config {
+    /// Whether anything of the NEAR rail is configured.
+    pub fn has_near(&self) -> bool {
+        let near = &self.near;
+        !near.rpc_urls.is_empty()
+            || near.token.is_some()
+            || near.relay_account.is_some()
+            || !near.access_keys.is_empty()
+            || near.access_keys_file.is_some()
+    }
+
+    /// Whether users' funds can be moved between services.
+    pub fn has_internal(&self) -> bool {
+        !self.internal.services.is_empty()
+    }
+
+    /// Where hints go: as configured, or as fits the store.
+    pub fn queue_url(&self) -> QueueUrl {
+        match (&self.queue.url, self.store_url()) {
+            (Some(url), _) => url.clone(),
+            (None, StoreUrl::Redis(url)) => QueueUrl::Redis(url),
+            (None, StoreUrl::Postgres(_) | StoreUrl::Mysql(_)) => QueueUrl::Store,
+            (None, StoreUrl::Sqlite(_) | StoreUrl::Memory) => QueueUrl::Ring,
+        }
+    }
+
     /// Where the store is: as configured, or in the data folder.
     pub fn store_url(&self) -> StoreUrl {
         let in_data_folder = || StoreUrl::Sqlite(self.instance.data.join(STORE_FILE));

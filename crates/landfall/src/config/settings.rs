@@ -4,11 +4,13 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use landfall_core::internal::Asset;
 use landfall_rpc::Url;
 use near_account_id::AccountId;
 
 use super::Secret;
 use super::kinds::{ApiKey, Auth, LogFormat, QueueUrl, StoreUrl};
+use super::services::ServiceSpec;
 use super::table::settings;
 
 settings! {
@@ -36,14 +38,28 @@ settings! {
     }
     /// The truth: where transfers and attempts are kept.
     store: Store {
-        /// `sqlite:PATH`, or `memory:` for trials (it forgets everything on exit). Without it,
-        /// `landfall.db` in the data folder.
-        url: Option<StoreUrl> = "", seed "REDIS_URL";
+        /// `sqlite:PATH` for one machine; `redis://…`, `postgres://…` or `mysql://…` for several;
+        /// `memory:` for trials (it forgets everything on exit). Without it, `landfall.db` in the
+        /// data folder. With both variables, `DATABASE_URL` is the store and `REDIS_URL` the
+        /// queue.
+        url: Option<StoreUrl> = "", seed "REDIS_URL" "DATABASE_URL";
+        /// Connections to a database server. Batches share them, so few are enough.
+        connections: u64 = "8", in 2..=1000;
+        /// Patience for one call to a database server; then the store counts as unavailable.
+        timeout_ms: u64 = "5000", in 100..=120000;
+        /// Separates what several relays keep in one Redis.
+        environment: String = "main";
+        /// Settings of a database server that can forget what was acknowledged (such as
+        /// "appendfsync everysec" or "synchronous_commit off") and are taken all the same, by the
+        /// names that the refusal gives. A relay whose store forgot halts its lanes.
+        accept_durability: Vec<String> = "";
     }
     /// Hints of what to do next. Losing them costs time, never a transfer.
     queue: Queue {
-        /// `ring:`, in process.
-        url: QueueUrl = "ring:";
+        /// `ring:`, in process; `store:`, by claiming what is due in the store; `redis://…`, Redis
+        /// Streams; `sqs:QUEUE`, AWS SQS. Without it, what fits the store: the ring for one
+        /// process, Redis Streams on Redis, the store on a database.
+        url: Option<QueueUrl> = "", seed "REDIS_URL";
         /// Hints the ring holds; what does not fit is found by the sweeper.
         capacity: u64 = "10000", in 1..=10000000;
     }
@@ -87,6 +103,27 @@ settings! {
         breaker_open_max_ms: u64 = "300000", in 100..=86400000;
         /// Successes after which it is trusted again.
         breaker_successes: u64 = "3", in 1..=100;
+    }
+    /// The internal rail: users' funds move between services. Off without services.
+    internal: Internal {
+        /// The services, at least two: `{name, url, freezes, auth_header, auth, timeout_ms,
+        /// dedupe_window_s}` and, where they differ from the contract, `withdraw_path`,
+        /// `deposit_path`, `commit_path`, `rollback_path`, `query_path`. In a variable: a JSON
+        /// array.
+        services: Vec<ServiceSpec> = "";
+        /// What can be moved: `{id, symbol, decimals}`. In a variable: a JSON array.
+        assets: Vec<Asset> = "";
+        /// Whether every request must bring an `Idempotency-Key`. Without one a client that
+        /// repeats a request whose answer was lost moves the funds twice.
+        key_required: bool = "false";
+        /// How long a request waits for its transfer to be final before it is "pending".
+        process_now_ms: u64 = "500", in 0..=30000;
+        /// Transfers driven at once: each is a call to a service in flight.
+        concurrency: u64 = "256", in 1..=100000;
+        /// Retries of one step from which operators are told. Nothing is ever given up.
+        alert_after_retries: u64 = "10", in 1..=1000000;
+        /// Age of a transfer that is being retried from which operators are told.
+        alert_after_s: u64 = "300", in 1..=31536000;
     }
     /// How transfers are driven.
     engine: Engine {

@@ -137,17 +137,62 @@ fn all_mistakes_are_told_at_once_with_their_lines() {
 }
 
 #[test]
-fn stores_of_later_releases_are_refused_by_name_without_their_password() {
-    for scheme in ["redis", "rediss", "postgres", "mysql"] {
-        let url = format!("{scheme}://user:hush@host/1");
-        let told = told(WHOLE, &[("LANDFALL_STORE__URL", &url)]);
-        assert!(told[0].contains("comes with a later release"), "{told:?}");
-        assert!(told[0].contains("sqlite:PATH"), "{told:?}");
-        assert!(!told[0].contains("hush"), "{told:?}");
-    }
-    check(WHOLE, &[("REDIS_URL", "redis://localhost:6379")], "variable REDIS_URL: store.url is a");
-    let both = [("REDIS_URL", "redis://localhost:6379"), ("LANDFALL_STORE__URL", "memory:")];
-    assert_eq!(read(WHOLE, &both).expect("ours wins").store_url(), StoreUrl::Memory);
+fn the_store_and_the_queue_are_named_by_their_urls() {
+    let with = |variables: &[(&str, &str)]| read(WHOLE, variables).expect("no mistake");
+    let redis = || Secret::new("redis://user:hush@host/1");
+    let only_redis = with(&[("REDIS_URL", "redis://user:hush@host/1")]);
+    assert_eq!(only_redis.store_url(), StoreUrl::Redis(redis()));
+    assert_eq!(only_redis.queue_url(), QueueUrl::Redis(redis()));
+    let both = [("REDIS_URL", "redis://user:hush@host/1"), ("DATABASE_URL", "postgres://host/db")];
+    let both = with(&both);
+    assert_eq!(both.store_url(), StoreUrl::Postgres(Secret::new("postgres://host/db")));
+    assert_eq!(both.queue_url(), QueueUrl::Redis(redis()));
+    assert!(!format!("{both:?}").contains("hush"));
+    let database = with(&[("DATABASE_URL", "mariadb://host/db")]);
+    assert_eq!(database.store_url(), StoreUrl::Mysql(Secret::new("mysql://host/db")));
+    assert_eq!(database.queue_url(), QueueUrl::Store);
+    let sqs = with(&[("DATABASE_URL", "mysql://host/db"), ("LANDFALL_QUEUE__URL", "sqs:")]);
+    assert_eq!(sqs.queue_url(), QueueUrl::Sqs("relay-transactions".into()));
+    let ours = [("REDIS_URL", "redis://localhost:6379"), ("LANDFALL_STORE__URL", "memory:")];
+    assert_eq!(with(&ours).store_url(), StoreUrl::Memory);
+    assert_eq!(with(&[]).queue_url(), QueueUrl::Ring);
+    let told = told(WHOLE, &[("LANDFALL_STORE__URL", "oracle://user:hush@host/1")]);
+    assert!(told[0].contains("unknown kind") && !told[0].contains("hush"), "{told:?}");
+}
+
+const SERVICES: &str = r#"
+[api]
+auth = "off"
+[internal]
+services = [
+    {name = "funding", url = "http://127.0.0.1:4001", freezes = true, auth = "Bearer hush"},
+    {name = "trading", url = "http://127.0.0.1:4002", withdraw_path = "/debit"},
+]
+assets = [{id = 1, symbol = "BTC", decimals = 8}]
+"#;
+
+#[test]
+fn services_alone_are_a_rail() {
+    let config = read(SERVICES, &[]).expect("no mistake");
+    assert!(config.has_internal() && !config.has_near());
+    let [funding, trading] = &config.internal.services[..] else { panic!("two services") };
+    assert!(funding.freezes && !trading.freezes);
+    assert_eq!(trading.paths, [("withdraw", "/debit".to_owned())]);
+    assert!(!format!("{config:?}").contains("hush"));
+}
+
+#[test]
+fn mistakes_in_services_and_assets_are_named() {
+    let with = |from: &str, to: &str| SERVICES.replace(from, to);
+    check(&with("name = \"trading\", ", ""), &[], "item 2 has no name");
+    check(&with("trading", "funding"), &[], "item 2 has the name of another item");
+    check(&with("\"http://127.0.0.1:4001\"", "\"here\""), &[], "item 1 url");
+    check(&with("freezes = true", "freezes = 1"), &[], "freezes is neither true nor false");
+    check(&with("freezes", "freeze"), &[], "did you mean \"freezes\"?");
+    check(&with("/debit", "debit"), &[], "withdraw_path must start with /");
+    check(&with("decimals = 8", "decimals = 19"), &[], "needs decimals from 0 to 18");
+    check(&with("id = 1, ", ""), &[], "item 1 has no id");
+    check(&with("assets = [{id = 1, symbol = \"BTC\", decimals = 8}]", ""), &[], "is missing");
 }
 
 #[test]

@@ -177,6 +177,20 @@ impl Parse for Vec<Url> {
     }
 }
 
+impl Parse for Vec<String> {
+    const KIND: &'static str = "list of texts";
+    fn parse(raw: &Raw) -> Result<Vec<String>, Wrong> {
+        let read = |(index, item): (usize, &Value)| match item.as_str().map(str::trim) {
+            Some(text) if !text.is_empty() => Ok(text.to_owned()),
+            _ => wrong(
+                format!("item {} is no text, or empty", index + 1),
+                "give a list of texts in double quotes",
+            ),
+        };
+        raw.items()?.iter().enumerate().map(read).collect()
+    }
+}
+
 impl Parse for Vec<Secret> {
     const KIND: &'static str = "list of secrets";
     fn parse(raw: &Raw) -> Result<Vec<Secret>, Wrong> {

@@ -1,0 +1,133 @@
+//! Puts the rooms together as the configuration says. Only here are they all named.
+//!
+//! Not here: what a command prints, signals (`serve`, `dev`).
+
+mod api;
+mod internal;
+mod near;
+mod stores;
+
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::sync::Arc;
+
+use axum::Router;
+use landfall_api::router;
+use landfall_core::Clock;
+use landfall_core::courier::Courier;
+use landfall_core::rail::Rail;
+use landfall_engine::{Engine, Parts, Role, Settings as EngineSettings};
+use landfall_lanes::{HighWater, LaneSettings, SystemClock};
+
+pub use internal::internal_rail;
+pub use near::{endpoints, near_rail, network, shown_network, terms};
+pub use stores::{open_existing_store, open_existing_store_to_write, open_store};
+
+use crate::config::{Config, LogFormat, StoreUrl};
+use crate::failure::Result;
+use crate::folder::Folder;
+
+/// How often a client's wait asks the store in a process that does no work itself.
+const API_RECHECK_MS: u64 = 100;
+
+pub fn clock() -> Arc<dyn Clock> {
+    Arc::new(SystemClock::default())
+}
+
+/// Sends log lines to standard error, as configured.
+pub fn start_log(config: &Config) {
+    let filter = tracing_subscriber::EnvFilter::new(&config.log.level);
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match config.log.format {
+        LogFormat::Json => log.json().init(),
+        LogFormat::Pretty => log.init(),
+    }
+}
+
+/// Settings are checked against their ranges, which are far below.
+fn number(setting: u64) -> u32 {
+    u32::try_from(setting).unwrap_or(u32::MAX)
+}
+
+fn engine_settings(config: &Config, role: Role, instance: String) -> EngineSettings {
+    let (engine, internal) = (&config.engine, &config.internal);
+    let defaults = EngineSettings::default();
+    EngineSettings {
+        instance,
+        linger_ms: config.near.linger_ms,
+        batch_max: config.near.batch_max as usize,
+        sweep_ms: engine.sweep_ms,
+        registration_retries: number(engine.registration_retries),
+        transfer_retries: number(engine.transfer_retries),
+        verification_retries: number(engine.verification_retries),
+        backoff_ms: engine.retry_ms,
+        backoff_max_ms: engine.retry_max_ms,
+        backlog_max: engine.backlog_max,
+        recheck_ms: match role {
+            Role::Api => API_RECHECK_MS,
+            Role::Both | Role::Worker => defaults.recheck_ms,
+        },
+        errands_max: internal.concurrency as usize,
+        alert_after_retries: number(internal.alert_after_retries),
+        alert_after_ms: internal.alert_after_s.saturating_mul(1_000),
+        lanes: LaneSettings {
+            lease_ms: engine.lease_ms,
+            renew_ms: engine.renew_ms,
+            fence_after_ms: engine.fence_after_ms,
+            rebroadcast_ms: engine.rebroadcast_ms,
+            rebroadcast_max_ms: engine.rebroadcast_max_ms,
+            ..LaneSettings::default()
+        },
+        ..defaults
+    }
+}
+
+/// A running relay, not yet listening.
+pub struct Relay {
+    pub engine: Arc<Engine>,
+    pub router: Router,
+    /// Of the NEAR rail, where it is on.
+    pub network: Option<String>,
+}
+
+/// Starts everything but the socket.
+pub async fn start(
+    config: &Config,
+    role: Role,
+    folder: &Folder,
+    clock: Arc<dyn Clock>,
+) -> Result<Relay> {
+    let store = open_store(config, clock.clone()).await?;
+    let queue = stores::open_queue(config).await?;
+    let mut rails: Vec<Arc<dyn Rail>> = Vec::new();
+    let mut couriers: Vec<Arc<dyn Courier>> = Vec::new();
+    let mut shown = None;
+    if config.has_near() {
+        let network = network(config, folder, &clock).await?;
+        rails.push(Arc::new(near_rail(config, &network, clock.clone())?));
+        shown = Some(network);
+    }
+    if config.has_internal() {
+        couriers.push(Arc::new(internal_rail(config, clock.clone())?));
+    }
+    let high_water = match config.store_url() {
+        // A store that is meant to forget cannot be told from one that did by accident.
+        StoreUrl::Memory => HighWater::in_memory(),
+        _ => HighWater::open(&folder.high_water())?,
+    };
+    let instance = folder.instance_name(config.instance.name.as_deref())?;
+    let engine = Engine::start(Parts {
+        store,
+        queue,
+        rails,
+        couriers,
+        clock: clock.clone(),
+        high_water: Arc::new(high_water),
+        role,
+        settings: engine_settings(config, role, instance),
+        seed: RandomState::new().build_hasher().finish(),
+    })
+    .await?;
+    let near = shown.as_deref().map(|network| terms(config, network));
+    let api = api::api_config(config, near, clock)?;
+    Ok(Relay { router: router(api, engine.clone()), engine, network: shown })
+}

@@ -1,0 +1,105 @@
+//! The NEAR rail, as the configuration says.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use landfall_core::Clock;
+use landfall_core::near::Terms;
+use landfall_rail_near::{Key, Limits, NearRail, NearSettings, TGAS};
+use landfall_rpc::{BreakerSettings, Endpoints, HttpTransport, Settings as RpcSettings};
+use serde_json::{Value, json};
+
+use super::number;
+use crate::config::Config;
+use crate::failure::{Failure, Result};
+use crate::folder::Folder;
+
+/// Pause before nodes are asked again which network they serve.
+const NETWORK_RETRY: Duration = Duration::from_millis(500);
+
+/// The calls to the configured nodes.
+pub fn endpoints(config: &Config, clock: Arc<dyn Clock>) -> Result<Endpoints> {
+    let near = &config.near;
+    let settings = RpcSettings {
+        timeout: Duration::from_millis(near.rpc_timeout_ms),
+        breaker: BreakerSettings {
+            failures_to_open: number(near.breaker_failures),
+            open_ms: near.breaker_open_ms,
+            open_max_ms: near.breaker_open_max_ms,
+            successes_to_close: number(near.breaker_successes),
+            ..BreakerSettings::default()
+        },
+        quorum: near.quorum.map(|quorum| quorum as usize),
+    };
+    let transport = Arc::new(HttpTransport::new());
+    Endpoints::new(near.rpc_urls.clone(), transport, clock, settings)
+        .map_err(|error| Failure::Mistaken(format!("near.rpc_urls: {error}")))
+}
+
+/// What every payout has in common: from the configuration, but for the network.
+pub fn terms(config: &Config, network: &str) -> Terms {
+    let text = |account: &Option<near_account_id::AccountId>| {
+        account.as_ref().map(ToString::to_string).unwrap_or_default()
+    };
+    Terms {
+        network: network.to_owned(),
+        token: text(&config.near.token),
+        sender: text(&config.near.relay_account),
+    }
+}
+
+/// The network: as configured, as kept in the data folder, or as the nodes show on the first start.
+pub async fn network(config: &Config, folder: &Folder, clock: &Arc<dyn Clock>) -> Result<String> {
+    if let Some(network) = config.near.network.clone().or_else(|| folder.network()) {
+        return Ok(network);
+    }
+    let endpoints = endpoints(config, clock.clone())?;
+    let mut warned = false;
+    loop {
+        match shown_network(&endpoints).await {
+            Ok(network) => return folder.keep_network(&network),
+            Err(why) if !warned => {
+                tracing::warn!(%why, "waiting for a node to show its network; set near.network");
+                warned = true;
+            }
+            Err(_) => {}
+        }
+        clock.sleep(NETWORK_RETRY).await;
+    }
+}
+
+/// The chain id that a node shows.
+pub async fn shown_network(endpoints: &Endpoints) -> std::result::Result<String, String> {
+    let answer = endpoints.call("status", &json!([])).await.map_err(|error| error.to_string())?;
+    let status: Value = serde_json::from_str(answer.result.get()).unwrap_or_default();
+    let network = status["chain_id"].as_str().filter(|network| !network.is_empty());
+    network.map(str::to_owned).ok_or_else(|| "the node shows no chain_id".to_owned())
+}
+
+/// The NEAR rail.
+pub fn near_rail(config: &Config, network: &str, clock: Arc<dyn Clock>) -> Result<NearRail> {
+    let near = &config.near;
+    let read = |(index, key): (usize, &crate::config::Secret)| {
+        Key::parse(key.expose()).map_err(|error| {
+            Failure::Mistaken(format!(
+                "near.access_keys: item {} {error}; give the private key as NEAR's tools write it",
+                index + 1
+            ))
+        })
+    };
+    let keys = near.access_keys.iter().enumerate().map(read).collect::<Result<Vec<Key>>>()?;
+    let terms = terms(config, network);
+    let settings = NearSettings {
+        limits: Limits {
+            actions: near.batch_max as usize,
+            transfer_gas: near.gas_per_transfer_tgas * TGAS,
+            deposit_gas: near.gas_per_registration_tgas * TGAS,
+            transaction_gas: near.gas_per_transaction_tgas * TGAS,
+            ..Limits::default()
+        },
+        broadcast_timeout: Duration::from_millis(near.rpc_timeout_ms),
+        ..NearSettings::new(&terms.network, &terms.token, &terms.sender, keys)
+    };
+    NearRail::new(settings, endpoints(config, clock.clone())?, clock)
+        .map_err(|error| Failure::Mistaken(format!("[near] {error}")))
+}
