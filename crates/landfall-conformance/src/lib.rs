@@ -15,6 +15,6 @@ mod world;
 
 pub use check::{Check, run_checks};
 pub use clock::{ManualClock, Time};
-pub use queue::{Abilities, QueueWorld, ROOM_MIN, exercise_queue};
+pub use queue::{Abilities, QueueWorld, ROOM_MIN, exercise_queue, pass_hints};
 pub use store::exercise_store;
 pub use world::World;

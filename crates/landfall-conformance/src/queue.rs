@@ -7,6 +7,7 @@
 
 mod aside;
 mod order;
+mod pace;
 mod redelivery;
 mod terms;
 
@@ -20,6 +21,8 @@ use landfall_core::queue::{Delivery, Hint, Queue};
 use landfall_core::{Stage, TransferId};
 
 use crate::check::run_checks;
+
+pub use pace::pass_hints;
 
 /// Longer than any check takes when nothing is lost, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
