@@ -1,0 +1,122 @@
+//! Opening: which server, which environment, whose data.
+
+use landfall_core::store::StoreError;
+use rand::RngCore;
+use redis::{Client, IntoConnectionInfo};
+
+use crate::RedisOptions;
+use crate::answer::Fields;
+use crate::keys::Keys;
+use crate::link::Link;
+use crate::script::SCRIPTS;
+use crate::server::{ACCEPTABLE, Refusal};
+
+/// The layout of keys that this build reads and writes (`keys`).
+pub(crate) const SCHEMA_VERSION: u32 = 1;
+
+/// Why a store cannot be opened, each with its remedy.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("the server at {place} cannot be the store: {refusal}")]
+    Refused { place: String, refusal: Refusal },
+    #[error(
+        "the URL of the store cannot be used ({cause}); give redis://[user:password@]host:port"
+    )]
+    BadUrl { cause: String },
+    #[error("{name} cannot be {value:?}: {rule}")]
+    BadOption { name: &'static str, value: String, rule: String },
+    #[error(
+        "environment {environment} at {place} was written by a newer Landfall (schema {found}, \
+         this one knows {known}); run the newer version, or restore a backup made before the \
+         upgrade"
+    )]
+    Newer { place: String, environment: String, found: u32, known: u32 },
+    #[error(
+        "environment {environment} at {place} is damaged ({cause}); restore a backup, and adopt \
+         the lanes that halt"
+    )]
+    Damaged { place: String, environment: String, cause: String },
+    #[error("the store at {place} is unavailable: {cause}")]
+    Unavailable { place: String, cause: String },
+}
+
+/// A link to the environment, which is made if it is new.
+pub(crate) async fn link(options: &RedisOptions) -> Result<Link, OpenError> {
+    check_options(options)?;
+    let link = Link::new(
+        client(&options.url)?,
+        Keys::new(&options.prefix, &options.environment),
+        options.call_timeout,
+        options.accept_durability.clone(),
+    );
+    link.connect().await?;
+    let identity = identity(&link, options).await?;
+    link.tie(identity);
+    Ok(link)
+}
+
+fn check_options(options: &RedisOptions) -> Result<(), OpenError> {
+    for (name, value) in [("prefix", &options.prefix), ("environment", &options.environment)] {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
+        if value.is_empty() || !value.bytes().all(plain) {
+            let rule = "letters, digits and -_.: only, and at least one".to_owned();
+            return Err(OpenError::BadOption { name, value: value.clone(), rule });
+        }
+    }
+    let unknown = |name: &&String| !ACCEPTABLE.contains(&name.as_str());
+    match options.accept_durability.iter().find(unknown) {
+        Some(value) => Err(OpenError::BadOption {
+            name: "accept_durability",
+            value: value.clone(),
+            rule: format!("one of {}", ACCEPTABLE.join(", ")),
+        }),
+        None => Ok(()),
+    }
+}
+
+fn client(url: &str) -> Result<Client, OpenError> {
+    // The parser's own words name no part of the URL, so no password.
+    let bad = |error: redis::RedisError| OpenError::BadUrl { cause: error.category().to_owned() };
+    let info = url.into_connection_info().map_err(bad)?;
+    if matches!(info.addr(), redis::ConnectionAddr::TcpTls { .. }) {
+        // Where several are linked in, none is the default by itself. Another one's choice stays.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+    Client::open(info).map_err(bad)
+}
+
+async fn identity(link: &Link, options: &RedisOptions) -> Result<String, OpenError> {
+    let environment = || options.environment.clone();
+    let damaged = |cause: String| OpenError::Damaged {
+        place: link.place.clone(),
+        environment: environment(),
+        cause,
+    };
+    let failed = |error: StoreError| match error {
+        StoreError::Unavailable(cause) => {
+            OpenError::Unavailable { place: link.place.clone(), cause }
+        }
+        StoreError::Corrupt(cause) => damaged(cause),
+    };
+    let args = [drawn().into_bytes(), SCHEMA_VERSION.to_string().into_bytes()];
+    let answer = link.run_untied(&SCRIPTS.create, &args).await.map_err(failed)?;
+    let read = || {
+        let mut fields = Fields::of(answer)?;
+        Ok((fields.text()?, fields.parsed::<u32>()?))
+    };
+    let (Some(identity), Some(found)) = read().map_err(failed)? else {
+        return Err(damaged("it has records but neither an identity nor a schema".into()));
+    };
+    if found > SCHEMA_VERSION {
+        let (place, known) = (link.place.clone(), SCHEMA_VERSION);
+        return Err(OpenError::Newer { place, environment: environment(), found, known });
+    }
+    Ok(identity)
+}
+
+/// An identity that no other store has.
+fn drawn() -> String {
+    let mut bytes = [0; 16];
+    rand::rng().fill_bytes(&mut bytes);
+    hex::encode(bytes)
+}
