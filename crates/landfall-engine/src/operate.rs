@@ -10,6 +10,10 @@ use landfall_lanes::Owner;
 use crate::engine::Engine;
 use crate::{errands, settle};
 
+/// Retries of one step after which an operator may decide it although the service still answers: it
+/// may refuse for ever what it must not.
+const LONG_TRIED: u32 = 10;
+
 /// Why an operator's word was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OperateError {
@@ -85,7 +89,7 @@ pub async fn rule(
     word: &Certificate,
     now_ms: u64,
 ) -> Result<Transfer, OperateError> {
-    if transfer.aside.is_none() {
+    if transfer.aside.is_none() && transfer.stage_retries < LONG_TRIED {
         return Err(OperateError::NotAdrift(transfer.key.clone()));
     }
     let known = courier.ruled(transfer, took_effect).map_err(OperateError::Useless)?;

@@ -102,9 +102,12 @@ pub trait ServiceAdapter: Send + Sync + 'static {
     /// As in the configuration and in orders.
     fn name(&self) -> &str;
 
-    /// Whether a withdrawal is only set aside until it is committed. Then the source is told when
-    /// the target has the funds; otherwise nobody needs to.
+    /// Whether a withdrawal is only set aside until it is committed.
     fn freezes(&self) -> bool;
+
+    /// Whether the source is told when the target has the funds. MUST be true of a service that
+    /// freezes; one that does not may have no such operation.
+    fn commits(&self) -> bool;
 
     /// For how long the service remembers an operation, in milliseconds; none: for ever.
     fn dedupe_window_ms(&self) -> Option<u64>;

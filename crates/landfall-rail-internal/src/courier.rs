@@ -112,7 +112,7 @@ impl InternalRail {
                     false => look(&**service, operation, errand.leg, turn).await,
                 };
                 let who = format!("{operation} at {}", service.name());
-                Ok(verdict::step(operation, finding, source.freezes(), &who))
+                Ok(verdict::step(operation, finding, source.commits(), &who))
             }
             Due::Nothing => Err(Misconfigured(format!("{} is final", transfer.state))),
         }
@@ -219,9 +219,9 @@ impl Courier for InternalRail {
             return Err(format!("in {} no call is in question", state.name()));
         };
         // A source that is gone may have frozen the funds: then its commit must still be made.
-        let freezes = self.services.get(&order.source).is_none_or(|source| source.freezes());
+        let commits = self.services.get(&order.source).is_none_or(|source| source.commits());
         match (took_effect, operation) {
-            (true, operation) => Ok(verdict::done(operation, freezes)),
+            (true, operation) => Ok(verdict::done(operation, commits)),
             (false, Operation::Withdraw) => Ok(Known::refused(Event::SourceFail, NEVER_WITHDRAWN)),
             (false, Operation::Deposit) => Ok(Known::refused(Event::TargetFail, NEVER_DEPOSITED)),
             (false, Operation::Commit) => Err(format!(

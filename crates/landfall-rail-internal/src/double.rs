@@ -165,6 +165,10 @@ impl ServiceAdapter for Double {
         self.freezes
     }
 
+    fn commits(&self) -> bool {
+        self.freezes
+    }
+
     fn dedupe_window_ms(&self) -> Option<u64> {
         None
     }

@@ -290,6 +290,10 @@ impl ServiceAdapter for HttpService {
         self.settings.freezes
     }
 
+    fn commits(&self) -> bool {
+        self.settings.freezes || self.settings.commits
+    }
+
     fn dedupe_window_ms(&self) -> Option<u64> {
         self.settings.dedupe_window_ms
     }

@@ -139,7 +139,7 @@ pub fn confirmed(standing: Standing, why: &str) -> Finding {
 }
 
 /// What is to be stored. `who` names the service and the call, for messages.
-pub fn step(operation: Operation, finding: Finding, source_freezes: bool, who: &str) -> Step {
+pub fn step(operation: Operation, finding: Finding, source_commits: bool, who: &str) -> Step {
     match (operation, finding) {
         (_, Finding::Forgotten) => Step::Adrift(format!(
             "{who}: the service does not know it, and what is so old it may have forgotten"
@@ -152,7 +152,7 @@ pub fn step(operation: Operation, finding: Finding, source_freezes: bool, who: &
         (operation, Finding::Open { kind, message }) => {
             wait(retry(operation), kind, format!("{who}: {message}"))
         }
-        (operation, Finding::Done) => Step::Go(done(operation, source_freezes)),
+        (operation, Finding::Done) => Step::Go(done(operation, source_commits)),
         (Operation::Withdraw, Finding::Refused(why)) => {
             Step::Go(Known::refused(Event::SourceFail, why))
         }
@@ -172,10 +172,10 @@ pub fn step(operation: Operation, finding: Finding, source_freezes: bool, who: &
 }
 
 /// What a call that took effect comes to.
-pub fn done(operation: Operation, source_freezes: bool) -> Known {
+pub fn done(operation: Operation, source_commits: bool) -> Known {
     match operation {
         Operation::Withdraw => Known::events(&[Event::SourceOk, Event::TargetCall]),
-        Operation::Deposit if source_freezes && !wound::is(Wound::CommitForgotten) => {
+        Operation::Deposit if source_commits && !wound::is(Wound::CommitForgotten) => {
             Known { confirmed: true, ..Known::default() }
         }
         Operation::Deposit => Known { confirmed: true, ..Known::events(&[Event::TargetOk]) },

@@ -92,8 +92,8 @@ fn configuration(
 ) -> Result<Config> {
     let urls = &services.announcement()["services"];
     let internal = json!([
-        {"name": "funding", "url": urls["funding"], "freezes": true},
-        {"name": "trading", "url": urls["trading"]},
+        {"name": "funding", "url": urls["funding"], "freezes": true, "dedupe_window_s": "forever"},
+        {"name": "trading", "url": urls["trading"], "freezes": false, "dedupe_window_s": "forever"},
     ]);
     let said = ledger.announcement();
     let text = |name: &str| said[name].as_str().map(str::to_owned);

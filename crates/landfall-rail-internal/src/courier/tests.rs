@@ -83,6 +83,10 @@ impl ServiceAdapter for Script {
     fn freezes(&self) -> bool {
         self.freezes
     }
+
+    fn commits(&self) -> bool {
+        self.freezes
+    }
     fn dedupe_window_ms(&self) -> Option<u64> {
         Some(WINDOW_MS)
     }

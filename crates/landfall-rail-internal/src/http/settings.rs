@@ -72,6 +72,9 @@ pub struct HttpSettings {
     pub timeout: Duration,
     /// Whether it freezes what is withdrawn until the commit.
     pub freezes: bool,
+    /// Whether it has a commit. A service that freezes must; the contract wants one of the others
+    /// too, so that they know which withdrawals can no longer be undone.
+    pub commits: bool,
     /// For how long it remembers operations; none: for ever. There is no default: an answer that is
     /// too long pays twice.
     pub dedupe_window_ms: Option<u64>,
@@ -110,6 +113,7 @@ impl HttpSettings {
             auth: None,
             timeout: Duration::from_secs(10),
             freezes,
+            commits: true,
             dedupe_window_ms,
             breaker: BreakerSettings::default(),
         }

@@ -15,6 +15,8 @@ pub struct ServiceSpec {
     pub url: Url,
     /// Whether its withdrawals are put aside first and need a commit.
     pub freezes: bool,
+    /// Whether it has a commit at all.
+    pub commits: bool,
     pub auth_header: String,
     pub auth: Option<Secret>,
     pub timeout_ms: u64,
@@ -27,11 +29,11 @@ pub struct ServiceSpec {
 /// Operations whose paths can be set.
 pub const PATHS: [&str; 5] = ["withdraw", "deposit", "commit", "rollback", "query"];
 
-const SERVICE_FIELDS: [&str; 7] =
-    ["name", "url", "freezes", "auth_header", "auth", "timeout_ms", "dedupe_window_s"];
+const SERVICE_FIELDS: [&str; 8] =
+    ["name", "url", "freezes", "commits", "auth_header", "auth", "timeout_ms", "dedupe_window_s"];
 
-const SERVICE_REMEDY: &str =
-    "write {name = \"funding\", url = \"http://10.0.0.5:4001\", freezes = true}";
+const SERVICE_REMEDY: &str = "write {name = \"funding\", url = \"http://10.0.0.5:4001\", freezes = true, \
+     dedupe_window_s = \"forever\"}";
 /// Two calls of this patience fit into what a gateway's client waits.
 const TIMEOUT_MS: u64 = 2_000;
 
@@ -53,6 +55,19 @@ fn service(number: usize, item: &Value) -> Result<ServiceSpec, Wrong> {
         Some(Err(error)) => return fields.wrong(&format!("url {error}")),
         None => return fields.wrong("has no url"),
     };
+    // Neither has a default: a wrong one would leave funds frozen, or move them twice.
+    let Some(freezes) = fields.switch("freezes")? else {
+        return fields.wrong("does not say whether it freezes what is withdrawn");
+    };
+    let dedupe_window_s = match fields.fields.get("dedupe_window_s") {
+        Some(Value::String(text)) if text == "forever" => None,
+        Some(Value::Number(_)) => fields.number("dedupe_window_s")?,
+        _ => {
+            let what = "needs dedupe_window_s: for how many seconds it remembers request ids, or \
+                        \"forever\"";
+            return fields.wrong(what);
+        }
+    };
     let mut paths = Vec::new();
     for (operation, field) in PATHS.iter().zip(&path_names) {
         match fields.text(field)? {
@@ -66,11 +81,12 @@ fn service(number: usize, item: &Value) -> Result<ServiceSpec, Wrong> {
     Ok(ServiceSpec {
         name,
         url,
-        freezes: fields.switch("freezes")?.unwrap_or(false),
+        freezes,
+        commits: fields.switch("commits")?.unwrap_or(true),
         auth_header: fields.text("auth_header")?.unwrap_or_else(|| "Authorization".to_owned()),
         auth: fields.text("auth")?.map(Secret::new),
         timeout_ms: fields.number("timeout_ms")?.unwrap_or(TIMEOUT_MS).clamp(10, 120_000),
-        dedupe_window_s: fields.number("dedupe_window_s")?,
+        dedupe_window_s,
         paths,
     })
 }

@@ -106,10 +106,11 @@ settings! {
     }
     /// The internal rail: users' funds move between services. Off without services.
     internal: Internal {
-        /// The services, at least two: `{name, url, freezes, auth_header, auth, timeout_ms,
-        /// dedupe_window_s}` and, where they differ from the contract, `withdraw_path`,
-        /// `deposit_path`, `commit_path`, `rollback_path`, `query_path`. In a variable: a JSON
-        /// array.
+        /// The services, at least two: `{name, url, freezes, dedupe_window_s}`, where the window is
+        /// the seconds for which it remembers request ids, or "forever". Also `auth_header`,
+        /// `auth`, `timeout_ms`, `commits` (false for one that does not freeze and has no commit)
+        /// and, where they differ from the contract, `withdraw_path`, `deposit_path`,
+        /// `commit_path`, `rollback_path`, `query_path`. In a variable: a JSON array.
         services: Vec<ServiceSpec> = "";
         /// What can be moved: `{id, symbol, decimals}`. In a variable: a JSON array.
         assets: Vec<Asset> = "";

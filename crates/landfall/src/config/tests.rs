@@ -165,8 +165,10 @@ const SERVICES: &str = r#"
 auth = "off"
 [internal]
 services = [
-    {name = "funding", url = "http://127.0.0.1:4001", freezes = true, auth = "Bearer hush"},
-    {name = "trading", url = "http://127.0.0.1:4002", withdraw_path = "/debit"},
+    {name = "funding", url = "http://127.0.0.1:4001", freezes = true, auth = "Bearer hush",
+     dedupe_window_s = "forever"},
+    {name = "trading", url = "http://127.0.0.1:4002", freezes = false, dedupe_window_s = 86400,
+     withdraw_path = "/debit"},
 ]
 assets = [{id = 1, symbol = "BTC", decimals = 8}]
 "#;
@@ -188,7 +190,9 @@ fn mistakes_in_services_and_assets_are_named() {
     check(&with("trading", "funding"), &[], "item 2 has the name of another item");
     check(&with("\"http://127.0.0.1:4001\"", "\"here\""), &[], "item 1 url");
     check(&with("freezes = true", "freezes = 1"), &[], "freezes is neither true nor false");
-    check(&with("freezes", "freeze"), &[], "did you mean \"freezes\"?");
+    check(&with("freezes = true", "freeze = true"), &[], "did you mean \"freezes\"?");
+    check(&with("freezes = false, ", ""), &[], "does not say whether it freezes");
+    check(&with(", dedupe_window_s = 86400", ""), &[], "needs dedupe_window_s");
     check(&with("/debit", "debit"), &[], "withdraw_path must start with /");
     check(&with("decimals = 8", "decimals = 19"), &[], "needs decimals from 0 to 18");
     check(&with("id = 1, ", ""), &[], "item 1 has no id");

@@ -46,6 +46,7 @@ fn services(config: &Config, clock: Arc<dyn Clock>) -> Result<Vec<Arc<HttpServic
 fn settings(spec: &ServiceSpec) -> Result<HttpSettings> {
     let window_ms = spec.dedupe_window_s.map(|seconds| seconds.saturating_mul(1_000));
     let mut settings = HttpSettings::new(&spec.name, spec.url.clone(), spec.freezes, window_ms);
+    settings.commits = spec.commits;
     settings.timeout = Duration::from_millis(spec.timeout_ms);
     if let Some(secret) = &spec.auth {
         let header = Header::new(&spec.auth_header, secret.expose());
