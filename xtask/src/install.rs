@@ -1,7 +1,7 @@
 //! The servers that tests start: Redis, PostgreSQL, MariaDB and one that speaks SQS.
 //!
 //! Debian's packages as they are, and fauxqs from npm under target/tools. What cannot be installed
-//! from here is named with the command that does. Not here: starting them (`landfall-servers` does).
+//! from here is named with the command that does. Not here: starting them (`landfall-servers`).
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

@@ -1,0 +1,268 @@
+//! New transfers: created, already there, or in conflict.
+//!
+//! **Invariant:** a key, once taken, belongs to its transfer for ever.
+//! A key is found by its SHA-256: nobody can make two keys of one hash, so the hash is the key, of one
+//! length whatever people send. The full key is compared all the same when a transfer is found by it.
+//!
+//! Ids come from a sequence that no session caches: whoever asks after an id was answered gets a
+//! larger one, whichever instance asks.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use landfall_core::store::{Accepted, Result, StoreError};
+use landfall_core::transfer::FIRST_VERSION;
+use landfall_core::{NewTransfer, RailName, Transfer, TransferId, trail};
+use sha2::{Digest, Sha256};
+
+use crate::codes::Codes;
+use crate::connections::{Ask, Connection, Connections, Value, Work, Write};
+use crate::fault::{Done, corrupt, get, int, text, time, uint};
+use crate::reads;
+use crate::writer::COUNT;
+
+type Hash = [u8; 32];
+
+/// A new transfer with everything worked out that does not need the database.
+pub(crate) struct Prepared {
+    new: NewTransfer,
+    hash: Hash,
+    payload: String,
+    trail: Vec<u8>,
+}
+
+impl Prepared {
+    pub(crate) fn new(new: NewTransfer) -> Done<Prepared> {
+        Ok(Prepared {
+            hash: key_hash(new.payload.rail(), &new.tenant, &new.key),
+            payload: serde_json::to_string(&new.payload)?,
+            trail: trail::encode(&new.trail),
+            new,
+        })
+    }
+}
+
+/// What stands for the key.
+pub(crate) fn key_hash(rail: RailName, tenant: &str, key: &str) -> Hash {
+    let mut hasher = Sha256::new();
+    for part in [rail.as_str(), tenant, key] {
+        hasher.update((part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    hasher.finalize().into()
+}
+
+/// New transfers of many callers, in order.
+pub(crate) struct Accepting<'a> {
+    pub batch: &'a [Prepared],
+    pub codes: &'a Codes,
+}
+
+/// Ids in the order asked; keys in the order of their hashes, like by everybody, since whoever meets a
+/// key that is being taken waits for that commit.
+const TAKE: &str = "WITH asked AS MATERIALIZED (
+        SELECT nextval('transfer_ids') AS id, u.hash, u.fingerprint
+        FROM unnest($1::bytea[], $2::bytea[]) AS u(hash, fingerprint))
+    INSERT INTO keys (hash, transfer, fingerprint)
+    SELECT hash, id, fingerprint FROM asked ORDER BY hash
+    ON CONFLICT (hash) DO NOTHING RETURNING hash, transfer";
+
+const TAKEN: &str = "SELECT hash, transfer, fingerprint FROM keys WHERE hash = ANY($1)";
+
+const PAYLOADS: &str = "INSERT INTO payloads
+        (id, created_ms, rail, tenant, key, fingerprint, receiver, payload, trail)
+    SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[],
+        $6::bytea[], $7::text[], $8::text[], $9::bytea[])";
+
+const TRANSFERS: &str = "INSERT INTO transfers (id, due_ms, updated_ms, state, stage, dead,
+        version, stage_retries, retry_count, confirmed)
+    SELECT u.*, $7::bigint, 0, 0, false FROM unnest($1::bigint[], $2::bigint[], $3::bigint[],
+        $4::smallint[], $5::smallint[], $6::boolean[]) AS u";
+
+/// The key that a new transfer met.
+struct Taken {
+    id: i64,
+    fingerprint: Vec<u8>,
+}
+
+impl Work for Accepting<'_> {
+    type Answer = Vec<Accepted>;
+
+    async fn run(&self, db: &mut Connection) -> Done<Vec<Accepted>> {
+        let mut named = HashSet::with_capacity(self.batch.len());
+        let first = self.batch.iter().filter(|prepared| named.insert(prepared.hash));
+        let first: Vec<&Prepared> = first.collect();
+        let created = self.take(db, &first).await?;
+        let met: Vec<&[u8]> = named
+            .iter()
+            .filter(|hash| !created.contains_key(*hash))
+            .map(|hash| hash.as_slice())
+            .collect();
+        self.create(db, &first, &created).await?;
+        if created.len() == self.batch.len() {
+            return self.batch.iter().map(|prepared| made(prepared, &created)).collect();
+        }
+        let (taken, stored) = self.look(db, &met).await?;
+        let mut told = HashSet::new();
+        let answer = |prepared: &Prepared| match created.get(&prepared.hash) {
+            Some(_) if told.insert(prepared.hash) => made(prepared, &created),
+            Some(_) => {
+                let (id, first) = first_of(&first, &created, prepared)?;
+                let transfer = first.new.accepted_as(id);
+                Ok(decided(first.new.fingerprint.0 == prepared.new.fingerprint.0, transfer))
+            }
+            None => {
+                let taken = taken.get(&prepared.hash).ok_or_else(|| corrupt("a key vanished"))?;
+                let stored = stored.get(&taken.id);
+                let stored = stored.ok_or_else(|| corrupt("a key outlived its transfer"))?;
+                if stored.tenant != prepared.new.tenant || stored.key != prepared.new.key {
+                    return Err(corrupt("two keys have one hash"));
+                }
+                Ok(decided(taken.fingerprint == prepared.new.fingerprint.0, stored.clone()))
+            }
+        };
+        self.batch.iter().map(answer).collect()
+    }
+}
+
+fn decided(is_same: bool, stored: Transfer) -> Accepted {
+    if is_same { Accepted::Already(stored) } else { Accepted::Conflict(stored) }
+}
+
+fn made(prepared: &Prepared, created: &HashMap<Hash, i64>) -> Done<Accepted> {
+    let id = created.get(&prepared.hash).ok_or_else(|| corrupt("a new transfer has no id"))?;
+    Ok(Accepted::Created(prepared.new.accepted_as(TransferId(uint(*id)?))))
+}
+
+/// Who of the batch took the key that `prepared` met.
+fn first_of<'a>(
+    first: &[&'a Prepared],
+    created: &HashMap<Hash, i64>,
+    prepared: &Prepared,
+) -> Done<(TransferId, &'a Prepared)> {
+    let found = first.iter().copied().find(|other| other.hash == prepared.hash);
+    match (found, created.get(&prepared.hash)) {
+        (Some(found), Some(id)) => Ok((TransferId(uint(*id)?), found)),
+        _ => Err(corrupt("a key was taken by nobody")),
+    }
+}
+
+impl Accepting<'_> {
+    /// Takes the keys that are free, and begins the transaction.
+    async fn take(&self, db: &mut Connection, first: &[&Prepared]) -> Done<HashMap<Hash, i64>> {
+        let hashes: Vec<&[u8]> = first.iter().map(|prepared| &prepared.hash[..]).collect();
+        let fingerprints: Vec<&[u8]> =
+            first.iter().map(|prepared| &prepared.new.fingerprint.0[..]).collect();
+        let asks: [Ask<'_>; 1] = [Some((TAKE, &[&hashes, &fingerprints]))];
+        let rows = db.begin(&asks).await?.pop().unwrap_or_default();
+        rows.iter().map(|row| Ok((hash_from(get(row, 0)?)?, get(row, 1)?))).collect()
+    }
+
+    /// Stores what took its key, and commits.
+    async fn create(
+        &self,
+        db: &mut Connection,
+        first: &[&Prepared],
+        created: &HashMap<Hash, i64>,
+    ) -> Done<()> {
+        if created.is_empty() {
+            return db.roll_back().await;
+        }
+        let mut new: Vec<(i64, &Prepared)> = first
+            .iter()
+            .filter_map(|prepared| Some((*created.get(&prepared.hash)?, *prepared)))
+            .collect();
+        new.sort_unstable_by_key(|(id, _)| *id);
+        let mut counts: BTreeMap<i16, i64> = BTreeMap::new();
+        let (mut states, mut stages) = (Vec::new(), Vec::new());
+        for (_, prepared) in &new {
+            let state = self.codes.code(prepared.new.state)?;
+            *counts.entry(state).or_default() += 1;
+            states.push(state);
+            let due_ms = prepared.new.due_ms.map(time);
+            stages.push(self.codes.due_stage(prepared.new.state, due_ms)?);
+        }
+        let (counted, by): (Vec<i16>, Vec<i64>) = counts.into_iter().unzip();
+        let writes = [
+            payloads(&new),
+            Write {
+                sql: TRANSFERS,
+                values: vec![
+                    column(&new, |id, _| id),
+                    column(&new, |_, new| new.new.due_ms.map(time)),
+                    column(&new, |_, new| time(new.new.created_ms)),
+                    Box::new(states),
+                    Box::new(stages),
+                    column(&new, |_, new| new.new.state.is_failed()),
+                    Box::new(FIRST_VERSION as i64),
+                ],
+                rows: Some(new.len()),
+            },
+            Write { sql: COUNT, values: vec![Box::new(counted), Box::new(by)], rows: None },
+        ];
+        db.commit(&writes).await
+    }
+
+    /// The keys that were taken before, and their transfers as they are now.
+    async fn look(
+        &self,
+        db: &mut Connection,
+        met: &[&[u8]],
+    ) -> Done<(HashMap<Hash, Taken>, HashMap<i64, Transfer>)> {
+        let statement = db.prepare(TAKEN).await?;
+        let mut taken = HashMap::with_capacity(met.len());
+        for row in db.client.query(&statement, &[&met]).await? {
+            let found = Taken { id: get(&row, 1)?, fingerprint: get(&row, 2)? };
+            taken.insert(hash_from(get(&row, 0)?)?, found);
+        }
+        let ids: Vec<i64> = taken.values().map(|taken| taken.id).collect();
+        let statement = db.prepare(&reads::by_ids()).await?;
+        let mut stored = HashMap::with_capacity(ids.len());
+        for row in db.client.query(&statement, &[&ids]).await? {
+            let transfer = reads::transfer_from(self.codes, &row)?;
+            stored.insert(int(transfer.id.0)?, transfer);
+        }
+        Ok((taken, stored))
+    }
+}
+
+fn hash_from(bytes: &[u8]) -> Done<Hash> {
+    bytes.try_into().map_err(|_| corrupt("the hash of a key is cut off"))
+}
+
+fn column<T>(new: &[(i64, &Prepared)], value: impl Fn(i64, &Prepared) -> T) -> Box<Vec<T>> {
+    Box::new(new.iter().map(|(id, prepared)| value(*id, prepared)).collect())
+}
+
+fn payloads(new: &[(i64, &Prepared)]) -> Write {
+    let values: Vec<Value> = vec![
+        column(new, |id, _| id),
+        column(new, |_, new| time(new.new.created_ms)),
+        column(new, |_, new| new.new.payload.rail().as_str()),
+        column(new, |_, new| text(&new.new.tenant)),
+        column(new, |_, new| text(&new.new.key)),
+        column(new, |_, new| new.new.fingerprint.0.to_vec()),
+        column(new, |_, new| text(&new.new.payload.receiver())),
+        column(new, |_, new| new.payload.clone()),
+        column(new, |_, new| new.trail.clone()),
+    ];
+    Write { sql: PAYLOADS, values, rows: Some(new.len()) }
+}
+
+impl Connections {
+    pub(crate) async fn by_key(
+        &self,
+        codes: &Codes,
+        rail: RailName,
+        tenant: &str,
+        key: &str,
+    ) -> Result<Option<Transfer>> {
+        let hash = key_hash(rail, tenant, key);
+        let rows = self.query(&reads::by_hash(), &[&hash.as_slice()]).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let found = reads::transfer_from(codes, row)?;
+        if found.tenant != tenant || found.key != key {
+            return Err(StoreError::Corrupt("two keys have one hash".into()));
+        }
+        Ok(Some(found))
+    }
+}
