@@ -1,7 +1,11 @@
-//! `landfall adrift list|decide`: attempts whose fate nobody knows, and an operator's word on them.
+//! `landfall adrift list|decide`: what nobody knows the fate of, and an operator's word on it.
 //!
+//! Attempts on a ledger are here, named by their numbers; transfers between services in
+//! [`requests`], named by their request ids.
 //! **Rule:** a word that the ledger contradicts is refused: what is on it, or may still come to be,
 //! is not sunk. A wrong `sunk` pays twice.
+
+mod requests;
 
 use std::sync::Arc;
 
@@ -14,7 +18,7 @@ use landfall_engine::operate;
 use landfall_rail_near::{Auditor, NearRail, Seen, parse_lane_id};
 use serde_json::{Value, json};
 
-use crate::cli::{DecideArguments, Decided, ReadArguments};
+use crate::cli::{AdriftId, DecideArguments, Decided, ReadArguments};
 use crate::config::{self, Config, Need, Sources};
 use crate::failure::{Failure, Result};
 use crate::folder::Folder;
@@ -30,22 +34,36 @@ pub async fn list(store: &Arc<dyn Store>, show: &Show, now_ms: u64, all: bool) -
         let open = store.open_attempts_of(rail).await?.into_iter();
         adrift.extend(open.filter(|attempt| all || attempt.opened_ms + OPEN_LONG_MS <= now_ms));
     }
+    let waiting = requests::waiting(store).await?;
     if show.json {
         let value = |attempt: &Attempt| {
             let mut value = serde_json::to_value(attempt).unwrap_or_default();
             value["age_ms"] = now_ms.saturating_sub(attempt.opened_ms).into();
             value
         };
-        show.value(&adrift.iter().map(value).collect());
+        let requests = waiting.iter().map(|transfer| requests::json(transfer, now_ms));
+        show.value(&adrift.iter().map(value).chain(requests).collect());
         return Ok(());
     }
-    if adrift.is_empty() {
-        show.line(&show.paint(Style::Good, "no attempt is adrift"));
-        return Ok(());
+    match adrift.is_empty() {
+        true => show.line(&show.paint(Style::Good, "no attempt is adrift")),
+        false => print(show, &adrift, now_ms),
     }
+    if !waiting.is_empty() {
+        show.line(&show.paint(Style::Warn, "transfers between services that wait for a decision:"));
+        requests::print(show, &waiting, now_ms);
+    }
+    if !(adrift.is_empty() && waiting.is_empty()) {
+        let hint = "a running relay decides attempts by itself; by hand: see docs/operating.md";
+        show.line(&show.paint(Style::Dim, hint));
+    }
+    Ok(())
+}
+
+fn print(show: &Show, adrift: &[Attempt], now_ms: u64) {
     let head = ["ID", "LANE", "NONCE", "FOR", "AGE", "TX", "SEEN"];
     let mut table = Table::new(&head);
-    for attempt in &adrift {
+    for attempt in adrift {
         let members = match attempt.members.len() {
             1 => format!("{} 1", attempt.purpose.as_str()),
             many => format!("{} {many}", attempt.purpose.as_str()),
@@ -62,9 +80,6 @@ pub async fn list(store: &Arc<dyn Store>, show: &Show, now_ms: u64, all: bool) -
         ]);
     }
     show.table(&table);
-    let hint = "a running relay decides them by itself; by hand: see docs/operating.md";
-    show.line(&show.paint(Style::Dim, hint));
-    Ok(())
 }
 
 fn sightings(sightings: &[Sighting]) -> (Style, String) {
@@ -86,18 +101,16 @@ fn age(ms: u64) -> String {
     }
 }
 
-/// What writes need: the folder and the store for this process alone, and the ledger.
-pub struct Desk {
-    pub config: Config,
-    pub folder: Folder,
-    pub store: Arc<dyn Store>,
-    pub rail: NearRail,
-    pub network: String,
+/// A store that is open to be written to, for this process alone.
+struct Opened {
+    config: Config,
+    folder: Folder,
+    store: Arc<dyn Store>,
 }
 
-impl Desk {
+impl Opened {
     /// Refused while a relay runs: two writers would not see each other's work.
-    pub async fn open(read: &ReadArguments) -> Result<Desk> {
+    async fn to_write(read: &ReadArguments) -> Result<Opened> {
         let data = read.data.as_ref().map(|path| path.display().to_string());
         let sources =
             Sources::surroundings(read.config.clone()).with_flag("instance.data", "--data", data);
@@ -111,9 +124,24 @@ impl Desk {
             ))
         };
         let folder = Folder::take(&config.instance.data).map_err(stopped)?;
+        let store = wire::open_existing_store_to_write(&config, wire::clock()).await;
+        Ok(Opened { config, folder, store: store.map_err(stopped)? })
+    }
+}
+
+/// What writes about attempts need: the store, and the ledger.
+pub struct Desk {
+    pub config: Config,
+    pub folder: Folder,
+    pub store: Arc<dyn Store>,
+    pub rail: NearRail,
+    pub network: String,
+}
+
+impl Desk {
+    pub async fn open(read: &ReadArguments) -> Result<Desk> {
+        let Opened { config, folder, store } = Opened::to_write(read).await?;
         let clock = wire::clock();
-        let store = wire::open_existing_store_to_write(&config, clock.clone()).await;
-        let store = store.map_err(stopped)?;
         let network = match config.near.network.clone().or_else(|| folder.network()) {
             Some(network) => network,
             None => {
@@ -133,8 +161,18 @@ impl Desk {
 }
 
 pub async fn decide(asked: &DecideArguments, read: &ReadArguments) -> Result<()> {
+    match &asked.id {
+        AdriftId::Attempt(id) => decide_attempt(AttemptId(*id), asked, read).await,
+        AdriftId::Request(req_id) => requests::decide(req_id, asked, read).await,
+    }
+}
+
+async fn decide_attempt(
+    id: AttemptId,
+    asked: &DecideArguments,
+    read: &ReadArguments,
+) -> Result<()> {
     let desk = Desk::open(read).await?;
-    let id = AttemptId(asked.id);
     let unknown = || Failure::No(format!("there is no attempt {id}; see `landfall adrift list`"));
     let attempt = desk.store.attempt(id).await?.ok_or_else(unknown)?;
     if attempt.fate.is_some() {

@@ -40,6 +40,8 @@ pub enum Command {
     Ledger(LedgerArguments),
     /// Reads the configuration and tries the store, the ledger and the keys.
     Check(CheckArguments),
+    /// Brings the schema of the store up to date and makes the queues that are missing.
+    Migrate(CheckArguments),
     /// What became of transfers, read from the store; works while the relay is down.
     Transfers {
         #[command(subcommand)]
@@ -52,13 +54,13 @@ pub enum Command {
         #[command(flatten)]
         read: ReadArguments,
     },
-    /// Attempts of unknown fate, and an operator's word on them.
+    /// Attempts and requests of unknown fate, and an operator's word on them.
     Adrift {
         #[command(subcommand)]
         act: Adrift,
     },
-    /// Compares the store with the ledger; exits with 1 on any difference.
-    Audit(CheckArguments),
+    /// Compares the store with the ledgers; exits with 1 on any difference.
+    Audit(AuditArguments),
     /// Tries to make this relay pay twice, in simulated worlds with everything going wrong.
     #[command(after_help = TORTURE_EXIT_CODES)]
     Torture(TortureArguments),
@@ -127,6 +129,21 @@ pub struct CheckArguments {
     /// For programs.
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct AuditArguments {
+    /// One rail; without it, all that are configured.
+    #[arg(value_enum)]
+    pub rail: Option<AuditedRail>,
+    #[command(flatten)]
+    pub read: CheckArguments,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AuditedRail {
+    Near,
+    Internal,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -219,7 +236,8 @@ pub struct AdoptArguments {
 
 #[derive(Debug, Subcommand)]
 pub enum Adrift {
-    /// Attempts that are open for longer than a minute, with what is known of them.
+    /// Attempts that are open for longer than a minute, and transfers between services of which a
+    /// service has forgotten whether it acted.
     List {
         /// Also those that are younger.
         #[arg(long)]
@@ -227,7 +245,7 @@ pub enum Adrift {
         #[command(flatten)]
         read: ReadArguments,
     },
-    /// Decides an attempt that no evidence of the ledger can decide. The relay must be stopped.
+    /// Decides what no evidence of a ledger or service can decide. The relay must be stopped.
     Decide {
         #[command(flatten)]
         decide: DecideArguments,
@@ -238,9 +256,11 @@ pub enum Adrift {
 
 #[derive(Debug, Clone, Args)]
 pub struct DecideArguments {
-    /// The attempt, as `landfall adrift list` numbers it.
-    pub id: u64,
-    /// landed: all its members were paid. sunk: it can never land; its members are paid anew.
+    /// The attempt's number or the transfer's request id, as `landfall adrift list` shows it.
+    #[arg(value_parser = adrift_id)]
+    pub id: AdriftId,
+    /// landed: all its members were paid, the service did act. sunk: it can never land, its members
+    /// are paid anew; the service never acted.
     #[arg(value_enum)]
     pub fate: Decided,
     /// How you know. Kept for ever in the trail of every member.
@@ -249,6 +269,27 @@ pub struct DecideArguments {
     /// Decides without asking the ledger, where it cannot be asked any more.
     #[arg(long)]
     pub unchecked: bool,
+    /// Whose request it is, where API keys are in use.
+    #[arg(long, default_value = "")]
+    pub tenant: String,
+}
+
+/// What can be adrift.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AdriftId {
+    /// An attempt on a ledger, by its number.
+    Attempt(u64),
+    /// A transfer between services, by its request id in canonical form.
+    Request(String),
+}
+
+fn adrift_id(text: &str) -> Result<AdriftId, String> {
+    if let Ok(number) = text.parse() {
+        return Ok(AdriftId::Attempt(number));
+    }
+    let req_id = text.parse::<landfall_ledger::ReqId>();
+    let known = req_id.map(|req_id| AdriftId::Request(req_id.to_string()));
+    known.map_err(|_| "give an attempt's number, or a request id (a UUID)".to_owned())
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -421,6 +462,15 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn an_attempt_is_a_number_and_a_request_a_uuid() {
+        let req_id = "6f1c3f0e-8a51-4d0b-9d8e-0f6a1c2b3d4e";
+        assert_eq!(adrift_id("17"), Ok(AdriftId::Attempt(17)));
+        let request = Ok(AdriftId::Request(req_id.to_owned()));
+        assert_eq!(adrift_id(&req_id.to_uppercase()), request);
+        assert!(adrift_id("payroll-1").is_err());
     }
 
     #[test]

@@ -41,7 +41,12 @@ async fn find(store: &Arc<dyn Store>, tenant: &str, key: &str) -> Result<Transfe
 }
 
 pub async fn list(store: &Arc<dyn Store>, show: &Show, asked: &ListArguments) -> Result<()> {
-    let transfers = store.list(filter(asked)?).await?;
+    let mut transfers = Vec::new();
+    for filter in filters(asked)? {
+        transfers.extend(store.list(filter).await?);
+    }
+    transfers.sort_by_key(|transfer| std::cmp::Reverse(transfer.id));
+    transfers.truncate(asked.limit);
     if show.json {
         show.value(&transfers.iter().map(|one| transfer_json(one, None)).collect());
         return Ok(());
@@ -68,28 +73,34 @@ pub async fn list(store: &Arc<dyn Store>, show: &Show, asked: &ListArguments) ->
     Ok(())
 }
 
-fn filter(asked: &ListArguments) -> Result<ListFilter> {
-    let state = match &asked.state {
-        None => None,
-        Some(name) => Some(state_named(name)?),
+/// One for every state of that name: rails may share a name.
+fn filters(asked: &ListArguments) -> Result<Vec<ListFilter>> {
+    let states = match &asked.state {
+        None => vec![None],
+        Some(name) => states_named(name)?.into_iter().map(Some).collect(),
     };
-    Ok(ListFilter {
+    let filter = |state| ListFilter {
         tenant: asked.tenant.clone(),
         state,
         receiver: asked.receiver.clone(),
         before: asked.before.map(TransferId),
         limit: asked.limit,
         ..ListFilter::default()
-    })
+    };
+    Ok(states.into_iter().map(filter).collect())
 }
 
-fn state_named(name: &str) -> Result<State> {
+fn states_named(name: &str) -> Result<Vec<State>> {
     let all: Vec<State> = RailName::ALL.into_iter().flat_map(State::all).collect();
-    let wanted = name.to_uppercase().replace('-', "_");
-    all.iter().copied().find(|state| state.name() == wanted).ok_or_else(|| {
+    let wanted = name.replace('-', "_");
+    let is_wanted = |state: &State| state.name().eq_ignore_ascii_case(&wanted);
+    let found: Vec<State> = all.iter().copied().filter(is_wanted).collect();
+    if found.is_empty() {
         let names: Vec<&str> = all.iter().map(|state| state.name()).collect();
-        Failure::Mistaken(format!("{name:?} is no state; there are {}", names.join(", ")))
-    })
+        let message = format!("{name:?} is no state; there are {}", names.join(", "));
+        return Err(Failure::Mistaken(message));
+    }
+    Ok(found)
 }
 
 /// Follows one transfer until it is final, or the whole store until it is interrupted.
