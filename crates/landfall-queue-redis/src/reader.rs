@@ -43,6 +43,9 @@ struct Turn {
 /// An entry of a stream, with how often it was handed out.
 type Entry = (String, Value, u32);
 
+/// A stream's name and its new entries.
+type News = (String, Vec<(String, Value)>);
+
 impl Reader {
     pub fn new(stage: Stage, keys: Keys) -> Reader {
         let turn = Turn { connection: None, cursor: START.to_owned(), tend_at_ms: 0 };
@@ -204,8 +207,7 @@ impl Reader {
         let mut read = redis::cmd("XREADGROUP");
         read.arg("GROUP").arg(group).arg(&inner.consumer).arg("COUNT").arg(max);
         read.arg("BLOCK").arg(block_ms).arg("STREAMS").arg(stream).arg(">");
-        let news: Option<Vec<(String, Vec<(String, Value)>)>> =
-            read.query_async(connection).await?;
+        let news: Option<Vec<News>> = read.query_async(connection).await?;
         let entries = news.into_iter().flatten().flat_map(|(_, entries)| entries);
         Ok(entries.map(|(id, fields)| (id, fields, 1)).collect())
     }

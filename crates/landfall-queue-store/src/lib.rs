@@ -101,9 +101,12 @@ impl Queue for StoreQueue {
     }
 
     async fn pull(&self, stage: Stage, max: usize) -> Result<Vec<Delivery>, QueueError> {
+        if max == 0 {
+            return Ok(Vec::new());
+        }
         let woken = self.woken(stage);
         let mut wait_ms = self.settings.poll_min_ms;
-        while max > 0 {
+        loop {
             // Listened for before the look, so that a push between the two is not missed.
             let push = woken.notified();
             tokio::pin!(push);
@@ -123,7 +126,6 @@ impl Queue for StoreQueue {
                 }
             }
         }
-        Ok(Vec::new())
     }
 
     async fn ack(&self, _deliveries: &[Delivery]) -> Result<(), QueueError> {
