@@ -4,6 +4,8 @@
 
 mod by_hand;
 mod dev;
+mod moves;
 mod operators;
 mod services;
+mod town;
 mod world;
