@@ -3,6 +3,7 @@
 //! Real processes: `landfall sim near` with three nodes, `landfall serve`, and a client that does
 //! not give up. Whatever happens, each payout is on the ledger exactly once.
 
+mod internal;
 mod processes;
 
 use std::collections::BTreeMap;
@@ -61,6 +62,7 @@ async fn submit_all(client: Client) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_every_second_on_a_lossy_ledger_every_payout_lands_exactly_once() {
+    let _alone = processes::machine().await;
     let sim = Sim::start(3, 4, 100).await;
     let registered: Vec<String> = (0..RECEIVERS).step_by(2).map(receiver).collect();
     sim.post("/sim/register", json!({"account_ids": registered})).await;

@@ -3,14 +3,17 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::sync::{Mutex, MutexGuard};
 
-const LANDFALL: &str = env!("CARGO_BIN_EXE_landfall");
+pub const LANDFALL: &str = env!("CARGO_BIN_EXE_landfall");
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Real time passes: chaos is about processes, and those have no paused clock.
@@ -18,16 +21,24 @@ pub async fn pause(duration: Duration) {
     tokio::time::sleep(duration).await;
 }
 
-fn http() -> reqwest::Client {
+pub fn http() -> reqwest::Client {
     reqwest::Client::builder().timeout(PATIENCE).build().expect("a client")
+}
+
+/// The machine, for one test at a time: how far a relay gets between two kills is what is tried.
+pub async fn machine() -> MutexGuard<'static, ()> {
+    static MACHINE: Mutex<()> = Mutex::const_new(());
+    MACHINE.lock().await
 }
 
 /// A port that stays free between two starts: below those that outgoing connections are given,
 /// or a client that knocks while nobody listens could be given it, and keep the relay out.
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = 10_000 + (std::process::id() % 20_000) as u16;
     let free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    (first..32_000).find(free).expect("a free port")
+    let ports = std::iter::repeat_with(|| first + NEXT.fetch_add(1, Ordering::SeqCst));
+    ports.take_while(|port| *port < 32_000).find(free).expect("a free port")
 }
 
 struct Killed(Child);
@@ -38,6 +49,44 @@ impl Drop for Killed {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// A process that is started and killed again and again, and writes one log.
+pub struct Restarted {
+    /// Made anew for each start, from its number.
+    command: Box<dyn Fn(u64) -> Command + Send>,
+    log: PathBuf,
+    starts: u64,
+    process: Option<Killed>,
+}
+
+impl Restarted {
+    pub fn new(log: PathBuf, command: impl Fn(u64) -> Command + Send + 'static) -> Restarted {
+        Restarted { command: Box::new(command), log, starts: 0, process: None }
+    }
+
+    pub fn start(&mut self) {
+        self.starts += 1;
+        let log = File::options().create(true).append(true).open(&self.log).expect("a log file");
+        let mut command = (self.command)(self.starts);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn();
+        self.process = Some(Killed(child.expect("the process starts")));
+    }
+
+    /// kill -9.
+    pub fn kill(&mut self) {
+        self.process = None;
+    }
+
+    pub fn log_tail(&self) -> String {
+        tail(&self.log)
+    }
+}
+
+fn tail(log: &Path) -> String {
+    let log = std::fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = log.lines().collect();
+    lines[lines.len().saturating_sub(40)..].join("\n")
 }
 
 /// A running `landfall sim near`.
@@ -133,9 +182,7 @@ impl Relay {
     }
 
     pub fn log_tail(&self) -> String {
-        let log = std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
-        let lines: Vec<&str> = log.lines().collect();
-        lines[lines.len().saturating_sub(40)..].join("\n")
+        tail(&self.folder.path().join("log"))
     }
 
     pub fn assert_audit_is_clean(&self) {
