@@ -18,10 +18,10 @@ use landfall_core::{Fingerprint, NewTransfer, RailName, Transfer, TransferId, tr
 use sha2::{Digest, Sha256};
 
 use crate::Core;
+use crate::connections::{Session, Tries, take, take_digest, take_text, transaction};
 use crate::counts::Entered;
 use crate::fault::{Done, Fault, corrupt, time, uint};
 use crate::migrations::{KEY_BYTES, RECEIVER_BYTES, TENANT_BYTES};
-use crate::pool::{Session, Tries, take, take_digest, take_text, transaction};
 use crate::sql::Script;
 
 /// A new transfer with everything worked out that does not need the server.
@@ -105,12 +105,12 @@ impl Core {
     /// Inserts all of them, or none if a key is taken.
     async fn insert_new(&self, batch: &[Prepared], fresh: &[usize]) -> Done<Created> {
         let tries = Tries::of_new_keys();
-        transaction!(self.pool, tries, session => self.insert(&mut session, batch, fresh))
+        transaction!(self.connections, tries, session => self.insert(&mut session, batch, fresh))
     }
 
     /// Inserts those whose keys are free, and tells who has the others.
     async fn insert_rest(&self, batch: &[Prepared], fresh: &[usize]) -> Done<(Created, Known)> {
-        transaction!(self.pool, session => self.insert_free(&mut session, batch, fresh))
+        transaction!(self.connections, session => self.insert_free(&mut session, batch, fresh))
     }
 
     async fn insert_free(

@@ -12,11 +12,11 @@ use landfall_core::store::{OpenAttempt, Opened, Result, Settled, Settlement, Sto
 use landfall_core::{AttemptId, Epoch, LaneId, Nonce, TransferId};
 
 use crate::Core;
+use crate::connections::{Answer, Session, take, take_text, transaction};
 use crate::fault::{Done, corrupt, int, time};
 use crate::lanes::HeldLane;
 use crate::life;
 use crate::moves::{Batch, Carrier, Prepared};
-use crate::pool::{Answer, Session, take, take_text, transaction};
 use crate::sql::Script;
 
 /// An attempt to open, its moves worked out.
@@ -60,7 +60,7 @@ impl Decision {
 
 impl Core {
     pub(crate) async fn open(&self, jobs: &[Opening]) -> Done<Vec<Opened>> {
-        transaction!(self.pool, session => self.open_once(&mut session, jobs))
+        transaction!(self.connections, session => self.open_once(&mut session, jobs))
     }
 
     async fn open_once(&self, session: &mut Session, jobs: &[Opening]) -> Done<Vec<Opened>> {
@@ -108,7 +108,7 @@ impl Core {
     }
 
     pub(crate) async fn settle(&self, jobs: &[Decision]) -> Done<Vec<Result<Settled>>> {
-        transaction!(self.pool, session => self.settle_once(&mut session, jobs))
+        transaction!(self.connections, session => self.settle_once(&mut session, jobs))
     }
 
     async fn settle_once(
@@ -154,7 +154,7 @@ impl Core {
         sighting: &Sighting,
     ) -> Done<bool> {
         let (id, epoch, sighting) = (int(id.0)?, int(epoch.0)?, serde_json::to_string(sighting)?);
-        transaction!(self.pool, session => sight_once(&mut session, id, epoch, &sighting))
+        transaction!(self.connections, session => sight_once(&mut session, id, epoch, &sighting))
     }
 }
 

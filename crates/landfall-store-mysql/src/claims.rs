@@ -12,8 +12,8 @@ use landfall_core::claim::{ClaimEnd, ClaimKey, Claimed};
 
 use crate::Core;
 use crate::accept::digest;
+use crate::connections::{Answer, Session, take, take_digest, transaction};
 use crate::fault::{Done, corrupt, int, uint};
-use crate::pool::{Answer, Session, take, take_digest, transaction};
 use crate::sql::Script;
 
 /// Longest space and key, in bytes.
@@ -158,7 +158,7 @@ impl Claims {
 
 impl Core {
     pub(crate) async fn claim(&self, asked: &[(ClaimKey, TransferId)]) -> Done<Vec<Claimed>> {
-        transaction!(self.pool, session => claim_once(&mut session, asked))
+        transaction!(self.connections, session => claim_once(&mut session, asked))
     }
 
     pub(crate) async fn kept(&self, keys: &[ClaimKey]) -> Done<Vec<bool>> {
@@ -172,7 +172,7 @@ impl Core {
             script
         };
         let mut found = BTreeMap::new();
-        read(&mut self.pool.ask(script).await?[0], &mut found)?;
+        read(&mut self.connections.ask(script).await?[0], &mut found)?;
         Ok(keys.iter().map(|key| found.get(&key_of(key)) == Some(&Claim::Kept)).collect())
     }
 }

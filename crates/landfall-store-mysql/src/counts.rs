@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use landfall_core::State;
 
 use crate::Core;
+use crate::connections::take;
 use crate::fault::{Done, uint};
 use crate::migrations::SHARDS;
-use crate::pool::take;
 use crate::sql::Script;
 
 /// How many transfers entered (or left) each state, by code.
@@ -47,7 +47,7 @@ impl Core {
             script
         };
         let mut counts = Vec::new();
-        for mut row in self.pool.ask(script).await?.remove(0).rows {
+        for mut row in self.connections.ask(script).await?.remove(0).rows {
             let (code, transfers) = (take(&mut row, 0)?, uint(take(&mut row, 1)?)?);
             if transfers > 0 {
                 counts.push((self.codes.state(code)?, transfers));

@@ -14,8 +14,8 @@ use mysql_async::Row;
 
 use crate::Core;
 use crate::codes::rail_named;
+use crate::connections::{Answer, Session, take, take_maybe_text, take_text, transaction};
 use crate::fault::{Done, corrupt, int, time, uint};
-use crate::pool::{Answer, Session, take, take_maybe_text, take_text, transaction};
 use crate::sql::Script;
 
 /// What opening and settling need to know of a lane that they have locked.
@@ -87,7 +87,8 @@ impl Core {
         holder: &str,
         ttl_ms: u64,
     ) -> Done<Leased> {
-        transaction!(self.pool, session => self.lease_once(&mut session, id, rail, (holder, ttl_ms)))
+        let by = (holder, ttl_ms);
+        transaction!(self.connections, session => self.lease_once(&mut session, id, rail, by))
     }
 
     async fn lease_once(
@@ -114,7 +115,7 @@ impl Core {
         if lanes.is_empty() {
             return Ok(Vec::new());
         }
-        transaction!(self.pool, session => self.renew_once(&mut session, lanes, ttl_ms))
+        transaction!(self.connections, session => self.renew_once(&mut session, lanes, ttl_ms))
     }
 
     async fn renew_once(
@@ -160,7 +161,7 @@ impl Core {
             script.say("COMMIT");
             script
         };
-        self.pool.ask(script).await.map(|_| ())
+        self.connections.ask(script).await.map(|_| ())
     }
 
     pub(crate) async fn start_lane(&self, id: &LaneId, epoch: Epoch, ledger: Nonce) -> Done<bool> {
@@ -173,7 +174,7 @@ impl Core {
             script.text(" AND holder IS NOT NULL AND next_nonce IS NULL");
             script
         };
-        Ok(self.pool.ask(script).await?[0].changed == 1)
+        Ok(self.connections.ask(script).await?[0].changed == 1)
     }
 
     pub(crate) async fn halt(&self, id: &LaneId, reason: &str) -> Done<()> {
@@ -185,7 +186,7 @@ impl Core {
             script.bytes(reason).text(") WHERE id = ").bytes(id.as_str());
             script
         };
-        known(id, &self.pool.ask(script).await?)
+        known(id, &self.connections.ask(script).await?)
     }
 
     pub(crate) async fn adopt(&self, id: &LaneId, ledger: Nonce) -> Done<()> {
@@ -198,7 +199,7 @@ impl Core {
             script.text(") WHERE id = ").bytes(id.as_str());
             script
         };
-        known(id, &self.pool.ask(script).await?)
+        known(id, &self.connections.ask(script).await?)
     }
 
     pub(crate) async fn lanes(&self) -> Done<Vec<Lane>> {
@@ -208,7 +209,7 @@ impl Core {
             script.text(" ORDER BY id");
             script
         };
-        self.pool.ask(script).await?.remove(0).rows.into_iter().map(lane_from).collect()
+        self.connections.ask(script).await?.remove(0).rows.into_iter().map(lane_from).collect()
     }
 }
 

@@ -3,17 +3,18 @@
 //! Jobs of many callers go together (`landfall-gather`): a batch locks the rows it is about in one
 //! round trip, is decided in memory, and is written and committed in another. Any number of
 //! instances may do so at once; the locks of rows decide between them.
-//! **Invariant:** an answer is given after the server's commit, and the server's settings, checked on
-//! every connection, make that commit outlive `kill -9` and power cuts.
-//! **Rule:** a transaction that meets another (deadlock, lock wait) is done again here; a connection
-//! that is lost is `Unavailable`, and the next call makes a new one. Nothing waits longer than
-//! [`MysqlOptions::timeout`].
+//! **Invariant:** an answer is given after the server's commit, and the server's settings, checked
+//! on every connection, make that commit outlive `kill -9` and power cuts.
+//! **Rule:** a transaction that meets another (deadlock, lock wait) is done again here; a
+//! connection that is lost is `Unavailable`, and the next call makes a new one. Nothing waits much
+//! longer than [`MysqlOptions::timeout`].
 //! Not here: what a state means, when to retry, what a ledger says.
 
 mod accept;
 mod attempts;
 mod claims;
 mod codes;
+mod connections;
 mod counts;
 mod fault;
 mod lanes;
@@ -21,7 +22,6 @@ mod life;
 mod migrations;
 mod moves;
 mod open;
-mod pool;
 mod reads;
 mod settings;
 mod sql;
@@ -48,10 +48,10 @@ use landfall_gather::{Gather, Gone, Options};
 
 use crate::attempts::{Decision, Opening};
 use crate::codes::Codes;
+use crate::connections::{Answer, Connections, take};
 use crate::fault::{Done, corrupt, uint};
 use crate::life::Identity;
 use crate::open::Target;
-use crate::pool::{Answer, Pool, take};
 use crate::sql::{SERVER_NOW, Script};
 
 pub use crate::open::OpenError;
@@ -61,7 +61,11 @@ pub use crate::open::OpenError;
 pub struct MysqlOptions {
     /// Most connections of this process to the server.
     pub connections: usize,
-    /// Longest that a call waits for its answer.
+    /// Batches of one kind (accepting, moving, opening, settling) under way at once, each on a
+    /// connection.
+    pub flights: usize,
+    /// Longest that a batch or a read waits for its answer; a call that waits for a batch before
+    /// its own waits at most twice that.
     pub timeout: Duration,
     /// Longest that a statement waits for a lock before its transaction is done again. Shorter than
     /// `timeout`, so that what a lost connection was in the middle of is over soon.
@@ -81,7 +85,9 @@ pub struct MysqlOptions {
 impl Default for MysqlOptions {
     fn default() -> MysqlOptions {
         MysqlOptions {
+            // Two of each kind under way, and some for reads.
             connections: 12,
+            flights: 2,
             timeout: Duration::from_secs(10),
             lock_wait: Duration::from_secs(4),
             tls: false,
@@ -94,15 +100,15 @@ impl Default for MysqlOptions {
 }
 
 /// New transfers, moves and claims that go together: enough to be worth a commit, short of a pause.
-const SMALL: Options = Options { batch_max: 500, flights: 2 };
+const BATCH_ROWS: usize = 500;
 /// Attempts that go together. Each has up to 100 members.
-const LARGE: Options = Options { batch_max: 8, flights: 2 };
+const BATCH_ATTEMPTS: usize = 8;
 
 type Calls<J, A> = Gather<J, Result<A>, StoreError>;
 
 /// What all calls share.
 pub(crate) struct Core {
-    pool: Pool,
+    connections: Connections,
     codes: Codes,
     clock: Option<Arc<dyn Clock>>,
 }
@@ -127,25 +133,28 @@ impl MysqlStore {
     ) -> std::result::Result<MysqlStore, OpenError> {
         let target = Target::new(url, &options)?;
         let (identity, codes) = target.prepare(&options.accept_durability, options.migrate).await?;
+        let rows = Options { batch_max: BATCH_ROWS, flights: options.flights };
+        let attempts = Options { batch_max: BATCH_ATTEMPTS, ..rows };
         let MysqlOptions { connections, timeout, lock_wait, accept_durability, clock, .. } =
             options;
-        let pool = Pool::new(target.options, connections, lock_wait, accept_durability);
-        pool.insist_on(identity);
-        let core = Arc::new(Core { pool, codes, clock });
+        let connections =
+            Connections::new(target.options, connections, lock_wait, accept_durability);
+        connections.insist_on(identity);
+        let core = Arc::new(Core { connections, codes, clock });
         Ok(MysqlStore {
-            accepts: gather(&core, timeout, SMALL, |core, jobs| each(core.accept(jobs))),
-            applies: gather(&core, timeout, SMALL, |core, jobs| each(core.apply(jobs))),
-            opens: gather(&core, timeout, LARGE, |core, jobs| each(core.open(jobs))),
-            settles: gather(&core, timeout, LARGE, |core, jobs| Box::pin(core.settle(jobs))),
-            claims: gather(&core, timeout, SMALL, |core, jobs| each(core.claim(jobs))),
+            accepts: gather(&core, timeout, rows, |core, jobs| each(core.accept(jobs))),
+            applies: gather(&core, timeout, rows, |core, jobs| each(core.apply(jobs))),
+            opens: gather(&core, timeout, attempts, |core, jobs| each(core.open(jobs))),
+            settles: gather(&core, timeout, attempts, |core, jobs| Box::pin(core.settle(jobs))),
+            claims: gather(&core, timeout, rows, |core, jobs| each(core.claim(jobs))),
             core,
             timeout,
         })
     }
 
     /// Brings the tables up to date, and does nothing else.
-    pub async fn migrate(url: &str, options: &MysqlOptions) -> std::result::Result<(), OpenError> {
-        let target = Target::new(url, options)?;
+    pub async fn migrate(url: &str, options: MysqlOptions) -> std::result::Result<(), OpenError> {
+        let target = Target::new(url, &options)?;
         target.prepare(&options.accept_durability, true).await.map(|_| ())
     }
 }
@@ -252,7 +261,7 @@ fn one<A>(answers: Vec<A>) -> Result<A> {
 impl Store for MysqlStore {
     /// Asked of the server every time: it may have been replaced.
     async fn identity(&self) -> Result<StoreIdentity> {
-        let found = self.read(self.core.pool.identity()).await?;
+        let found = self.read(self.core.connections.identity()).await?;
         let gone = || StoreError::Corrupt("the database no longer holds a store".into());
         let Identity { id, incarnation, up_ms } = found.ok_or_else(gone)?;
         Ok(StoreIdentity { id, incarnation, up_ms: Some(up_ms) })

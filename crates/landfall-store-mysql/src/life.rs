@@ -7,8 +7,8 @@
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error};
 
+use crate::connections::{Answer, take_text};
 use crate::fault::{Done, corrupt};
-use crate::pool::{Answer, take_text};
 
 /// Asks for the incarnation; no row if the server has just started.
 pub(crate) const INCARNATION: &str = "SELECT CONCAT(@@server_id, '-', token, '-',

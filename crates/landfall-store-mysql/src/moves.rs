@@ -16,9 +16,9 @@ use landfall_core::{AttemptId, Move, TransferId, trail};
 use crate::Core;
 use crate::claims::Claims;
 use crate::codes::Codes;
+use crate::connections::{Answer, Session, take, transaction};
 use crate::counts::Entered;
 use crate::fault::{Done, corrupt, int, time, uint};
-use crate::pool::{Answer, Session, take, transaction};
 use crate::sql::Script;
 
 /// A move with everything worked out that does not need the server.
@@ -291,7 +291,7 @@ fn lock_transfers(script: &mut Script, ids: BTreeSet<i64>) -> usize {
 impl Core {
     /// Applies plain moves, each or not at all; returns with each the waiters it released.
     pub(crate) async fn apply(&self, moves: &[Prepared]) -> Done<Vec<(Applied, Vec<TransferId>)>> {
-        transaction!(self.pool, session => self.apply_once(&mut session, moves))
+        transaction!(self.connections, session => self.apply_once(&mut session, moves))
     }
 
     async fn apply_once(

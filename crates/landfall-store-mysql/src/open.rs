@@ -73,6 +73,9 @@ pub(crate) struct Target {
 /// Idle connections are asked for a sign of life, so that a dead peer is noticed.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
+/// A step over large tables takes its time.
+const MIGRATION_PATIENCE: Duration = Duration::from_secs(3_600);
+
 const NO_SUCH_DATABASE: u16 = 1049;
 const DENIED: [u16; 5] = [1044, 1045, 1142, 1227, 1698];
 
@@ -114,11 +117,13 @@ impl Target {
         match tokio::time::timeout(self.timeout, connecting).await {
             Ok(Ok(conn)) => Ok(conn),
             Ok(Err(error)) => Err(self.refused(error)),
-            Err(_) => Err(OpenError::Unreachable {
-                at: self.at.clone(),
-                cause: format!("no answer within {:?}", self.timeout),
-            }),
+            Err(_) => Err(self.silent(self.timeout)),
         }
+    }
+
+    fn silent(&self, patience: Duration) -> OpenError {
+        let cause = format!("no answer within {patience:?}");
+        OpenError::Unreachable { at: self.at.clone(), cause }
     }
 
     fn refused(&self, error: Error) -> OpenError {
@@ -151,10 +156,11 @@ impl Target {
         migrate: bool,
     ) -> Result<(String, Codes), OpenError> {
         let mut conn = self.connect().await?;
-        let settings = Settings::read(&mut conn).await.map_err(|fault| self.failed(fault))?;
+        let settings = self.within(self.timeout, Settings::read(&mut conn)).await?;
         settings.check(accepted)?;
         if migrate {
-            match crate::migrations::migrate(&mut conn).await.map_err(|fault| self.failed(fault))? {
+            let migrating = crate::migrations::migrate(&mut conn);
+            match self.within(MIGRATION_PATIENCE, migrating).await? {
                 Schema::Current | Schema::Older(_) => {}
                 Schema::Newer(found) => return Err(self.newer(found)),
                 Schema::Locked => return Err(OpenError::Migrating { at: self.at.clone() }),
@@ -166,13 +172,24 @@ impl Target {
         Ok(facts)
     }
 
+    /// Waits for the server no longer than `patience`.
+    async fn within<T>(
+        &self,
+        patience: Duration,
+        work: impl Future<Output = Done<T>>,
+    ) -> Result<T, OpenError> {
+        match tokio::time::timeout(patience, work).await {
+            Ok(done) => done.map_err(|fault| self.failed(fault)),
+            Err(_) => Err(self.silent(patience)),
+        }
+    }
+
     fn newer(&self, found: i64) -> OpenError {
         OpenError::Newer { at: self.at.clone(), found, known: SCHEMA_VERSION }
     }
 
     async fn facts(&self, conn: &mut Conn) -> Result<(String, Codes), OpenError> {
-        let failed = |fault| self.failed(fault);
-        let found = crate::migrations::version(conn).await.map_err(failed)?;
+        let found = self.within(self.timeout, crate::migrations::version(conn)).await?;
         if found > SCHEMA_VERSION {
             return Err(self.newer(found));
         }
@@ -180,15 +197,16 @@ impl Target {
             let at = self.at.clone();
             return Err(OpenError::Older { at, found, known: SCHEMA_VERSION });
         }
-        if let Some((table, engine, wanted)) = foreign_engine(conn).await.map_err(failed)? {
+        let foreign = self.within(self.timeout, foreign_engine(conn)).await?;
+        if let Some((table, engine, wanted)) = foreign {
             return Err(OpenError::Engine { table, engine, wanted });
         }
-        let identity = Identity::read(conn).await.map_err(failed)?;
+        let identity = self.within(self.timeout, Identity::read(conn)).await?;
         let identity = identity.ok_or_else(|| OpenError::Damaged {
             at: self.at.clone(),
             cause: "it has no identity".into(),
         })?;
-        Ok((identity.id, Codes::load(conn).await.map_err(failed)?))
+        Ok((identity.id, self.within(self.timeout, Codes::load(conn)).await?))
     }
 }
 
@@ -206,10 +224,11 @@ fn why(error: &UrlError) -> String {
 /// A table of ours that is kept by an engine without transactions.
 async fn foreign_engine(conn: &mut Conn) -> Done<Option<(String, String, String)>> {
     // The sign of life is to be forgotten; everything else is not.
-    let sql = "SELECT TABLE_NAME, COALESCE(ENGINE, 'nothing') AS kept_by,
-            IF(TABLE_NAME = 'landfall_life', 'MEMORY', 'InnoDB') AS wanted
-        FROM information_schema.TABLES
-        WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME LIKE 'landfall\\_%'
-        HAVING kept_by <> wanted LIMIT 1";
+    let sql = "SELECT name, kept_by, wanted FROM (
+            SELECT TABLE_NAME AS name, COALESCE(ENGINE, 'nothing') AS kept_by,
+                IF(TABLE_NAME = 'landfall_life', 'MEMORY', 'InnoDB') AS wanted
+            FROM information_schema.TABLES
+            WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME LIKE 'landfall\\_%'
+        ) AS ours WHERE kept_by <> wanted LIMIT 1";
     Ok(conn.query_first(sql).await?)
 }

@@ -15,8 +15,8 @@ use mysql_async::Row;
 use crate::Core;
 use crate::attempts::unpack;
 use crate::codes::rail_named;
+use crate::connections::{Session, take, take_digest, take_maybe_text, take_text, transaction};
 use crate::fault::{Done, corrupt, int, time, uint};
-use crate::pool::{Session, take, take_digest, take_maybe_text, take_text, transaction};
 use crate::sql::Script;
 
 /// Transfers read at a time while looking for what is adrift.
@@ -50,7 +50,7 @@ impl Core {
             .map(|(code, _)| code)
             .collect();
         let by = (push_ms, horizon_ms);
-        transaction!(self.pool, session => self.sweep_once(&mut session, &states, limit, by))
+        transaction!(self.connections, session => self.sweep_once(&mut session, &states, limit, by))
     }
 
     async fn sweep_once(
@@ -123,7 +123,7 @@ impl Core {
             narrow(&mut script);
             script
         };
-        let answer = self.pool.ask(script).await?.remove(0);
+        let answer = self.connections.ask(script).await?.remove(0);
         answer.rows.into_iter().map(|row| self.transfer_from(row)).collect()
     }
 
@@ -169,7 +169,7 @@ impl Core {
             script.say("COMMIT");
             script
         };
-        let mut answers = self.pool.ask(script).await?;
+        let mut answers = self.connections.ask(script).await?;
         let Some(mut first) = answers[2].rows.pop() else { return Ok(Vec::new()) };
         let rail = rail_named(&take_text(&mut first, 1)?)?;
         let mut entries = trail::decode(rail, &take::<Vec<u8>>(&mut first, 0)?).map_err(corrupt)?;
@@ -216,7 +216,7 @@ impl Core {
             script.int(count(filter.limit));
             script
         };
-        let answer = self.pool.ask(script).await?.remove(0);
+        let answer = self.connections.ask(script).await?.remove(0);
         answer.rows.into_iter().map(|row| self.transfer_from(row)).collect()
     }
 
@@ -232,7 +232,7 @@ impl Core {
             script
         };
         let mut ids = Vec::new();
-        for mut row in self.pool.ask(script).await?.remove(0).rows {
+        for mut row in self.connections.ask(script).await?.remove(0).rows {
             ids.extend(unpack(&take::<Vec<u8>>(&mut row, 0)?)?);
         }
         ids.retain(|id| filter.before.is_none_or(|before| *id < before));
@@ -312,7 +312,7 @@ impl Core {
     }
 
     async fn attempts(&self, narrow: impl Fn(&mut Script) + Send + Sync) -> Done<Vec<Attempt>> {
-        transaction!(self.pool, session => attempts_once(&mut session, &narrow))
+        transaction!(self.connections, session => attempts_once(&mut session, &narrow))
     }
 }
 

@@ -3,7 +3,7 @@
 //! **Invariant:** a value is written as a number or in hexadecimal, so there is nothing to escape
 //! and no setting of a session, or of a proxy before it, that could turn data into a statement.
 //! The server stops at the first statement that fails: what stands before `COMMIT` guards it.
-//! Not here: sending them (`pool`).
+//! Not here: sending them (`connections`).
 
 use std::fmt::Write;
 

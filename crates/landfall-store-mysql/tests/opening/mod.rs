@@ -1,5 +1,6 @@
 //! Opening: what the server is set to, what is found in the database, and who else is there.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use landfall_conformance::{ManualClock, World};
@@ -70,7 +71,7 @@ async fn many_that_open_a_new_database_at_once_all_open_the_same_store() {
 #[tokio::test]
 async fn a_migration_that_was_cut_off_is_done_again() {
     let url = new_database(shared()).await;
-    MysqlStore::migrate(&url, &MysqlOptions::default()).await.expect("migrated");
+    MysqlStore::migrate(&url, MysqlOptions::default()).await.expect("migrated");
     run(&url, "DELETE FROM landfall_meta WHERE name = 'version'").await;
     run(&url, "DROP TABLE landfall_claims").await;
     let store = world(open(&url).await.expect("a store"));
@@ -83,7 +84,7 @@ async fn a_newer_schema_is_refused_and_an_older_one_where_migrating_is_not_allow
     let not_allowed = MysqlOptions { migrate: false, ..MysqlOptions::default() };
     let refused = MysqlStore::open(&url, not_allowed.clone()).await.err().expect("refused");
     assert!(refused.to_string().contains("run `landfall migrate`"), "{refused}");
-    MysqlStore::migrate(&url, &MysqlOptions::default()).await.expect("migrated");
+    MysqlStore::migrate(&url, MysqlOptions::default()).await.expect("migrated");
     MysqlStore::open(&url, not_allowed).await.expect("a store");
     run(&url, "UPDATE landfall_meta SET value = '99' WHERE name = 'version'").await;
     assert!(refusal(&url).await.contains("newer Landfall (schema 99"));
@@ -154,4 +155,48 @@ async fn keys_that_differ_by_a_space_or_an_accent_are_two() {
     }
     ids.dedup();
     assert_eq!(ids.len(), 6);
+}
+
+/// An authority, and a server's certificate and key that it vouches for, as files.
+fn certificates(folder: &Path) -> [PathBuf; 3] {
+    let mut authority = rcgen::CertificateParams::new([]).expect("parameters");
+    authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let authority_key = rcgen::KeyPair::generate().expect("a key");
+    let root = authority.self_signed(&authority_key).expect("a root");
+    let issuer = rcgen::Issuer::new(authority, authority_key);
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let server = rcgen::CertificateParams::new(["127.0.0.1".to_owned()]).expect("parameters");
+    let server = server.signed_by(&key, &issuer).expect("a certificate");
+    let contents = [root.pem(), server.pem(), key.serialize_pem()];
+    let paths = ["ca.pem", "server.pem", "key.pem"].map(|name| folder.join(name));
+    for (path, text) in paths.iter().zip(contents) {
+        std::fs::write(path, text).expect("written");
+    }
+    paths
+}
+
+#[tokio::test]
+async fn a_connection_is_encrypted_and_a_server_nobody_vouches_for_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [authority, certificate, key] = certificates(folder.path());
+    let text = |path: &Path| path.to_str().expect("a path").to_owned();
+    let (certificate, key) = (text(&certificate), text(&key));
+    let settings = [
+        ("ssl-cert", certificate.as_str()),
+        ("ssl-key", key.as_str()),
+        ("require-secure-transport", "ON"),
+    ];
+    let server = MariaDb::start_with(&settings).expect("a server");
+    let with = async |tls, tls_ca: Option<&Path>| {
+        let tls_ca = tls_ca.map(Path::to_path_buf);
+        let options = MysqlOptions { tls, tls_ca, ..MysqlOptions::default() };
+        MysqlStore::open(server.url(), options).await
+    };
+    let store = world(with(true, Some(&authority)).await.expect("a store"));
+    store.accept(store.fresh("k")).await;
+    assert!(with(false, None).await.is_err(), "it went without encryption");
+    let stranger = with(true, None).await.err().expect("refused").to_string();
+    assert!(stranger.contains("cannot be reached"), "{stranger}");
+    let missing = with(true, Some(&folder.path().join("none.pem"))).await.err().expect("refused");
+    assert!(missing.to_string().contains("none.pem"), "{missing}");
 }

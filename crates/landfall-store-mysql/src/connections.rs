@@ -1,7 +1,8 @@
 //! Connections: a bounded number, each prepared the same way, thrown away when in doubt.
 //!
-//! **Rule:** a connection goes back to the others only by [`Session::done`]. Whoever drops it in the
-//! middle of something (a timeout, a caller that went away) closes it, and the server rolls back.
+//! **Rule:** a connection goes back to the others only by [`Session::done`]. Whoever drops it in
+//! the middle of something (a timeout, a caller that went away) closes it, and the server rolls
+//! back.
 //! **Rule:** one that turns out to be gone takes the idle ones with it: they were to the same
 //! server. So the call after the failed one begins with a new connection.
 
@@ -25,15 +26,15 @@ const TRIES: usize = 50;
 /// written nothing. (A closure would do, if the futures of async closures could be told to be
 /// `Send`.)
 macro_rules! transaction {
-    ($pool:expr, $session:ident => $work:expr) => {
-        $crate::pool::transaction!($pool, $crate::pool::Tries::new(), $session => $work)
+    ($connections:expr, $session:ident => $work:expr) => {
+        $crate::connections::transaction!($connections, $crate::connections::Tries::new(), $session => $work)
     };
-    ($pool:expr, $tries:expr, $session:ident => $work:expr) => {{
+    ($connections:expr, $tries:expr, $session:ident => $work:expr) => {{
         let mut tries = $tries;
         loop {
-            let mut $session = $pool.session().await?;
+            let mut $session = $connections.session().await?;
             let done = $work.await;
-            if let Some(answer) = $pool.end($session, done, &mut tries).await? {
+            if let Some(answer) = $connections.end($session, done, &mut tries).await? {
                 break Ok(answer);
             }
         }
@@ -50,7 +51,7 @@ pub(crate) struct Answer {
 }
 
 /// The connections of one store.
-pub(crate) struct Pool {
+pub(crate) struct Connections {
     options: Opts,
     lock_wait: Duration,
     accepted: Vec<String>,
@@ -66,14 +67,14 @@ struct Link {
     id_step: u64,
 }
 
-impl Pool {
+impl Connections {
     pub(crate) fn new(
         options: Opts,
         size: usize,
         lock_wait: Duration,
         accepted: Vec<String>,
-    ) -> Pool {
-        Pool {
+    ) -> Connections {
+        Connections {
             options,
             lock_wait,
             accepted,
@@ -100,7 +101,7 @@ impl Pool {
         Ok(Session { link: Some(link), idle: self.idle.clone(), _permit: permit })
     }
 
-    /// A new connection, to the store that this pool is for if it `insists` on that.
+    /// A new connection, to the store that the others lead to if it `insists` on that.
     async fn connect(&self, insists: bool) -> Done<Link> {
         let mut conn = Conn::new(self.options.clone()).await?;
         let settings = Settings::read(&mut conn).await?;
