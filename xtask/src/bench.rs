@@ -3,7 +3,9 @@
 //! The receivers are registered on the ledger before the clock starts; the relay has to find out.
 //! Completed means final on the ledger; the simulator's own record of payments is compared with
 //! what was asked for, and overpayment counts as a duplicate.
-//! Not here: the figures' meaning (docs/benchmarks.md).
+//! Not here: the figures' meaning (docs/benchmarks.md), transfers between services ([`internal`]).
+
+pub mod internal;
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -16,7 +18,7 @@ use hyper::Method;
 use serde_json::Value;
 
 use crate::http::Connection;
-use crate::load::Intake;
+use crate::load::{Intake, Route};
 use crate::payouts::{Differences, Payout, compare, payout, receiver};
 use crate::process::{Running, Used, cargo, shown};
 use crate::report::Report;
@@ -73,7 +75,7 @@ pub fn run(root: &Path, options: &Options) -> Result<bool> {
         name: "run",
         transfers: options.transfers,
         rate: options.rate,
-        intake: options.intake,
+        route: options.intake.into(),
     };
     let mut report = measure(&programs, &runtime, &mut watch, &mut relay, &run, options)?;
 
@@ -102,7 +104,7 @@ fn print(options: &Options, report: &Report) {
     println!(
         "\n{} payouts, intake {}, rate {}, {} keys, {} ms blocks, {} receivers",
         options.transfers,
-        options.intake.name(),
+        Route::from(options.intake).name(),
         if options.rate == 0 { "unlimited".to_owned() } else { format!("{}/s", options.rate) },
         options.keys,
         options.block_ms,
@@ -174,7 +176,7 @@ pub struct Run {
     pub name: &'static str,
     pub transfers: u64,
     pub rate: u64,
-    pub intake: Intake,
+    pub route: Route,
 }
 
 impl Run {
@@ -214,7 +216,7 @@ pub fn start_load(
     connections: u64,
 ) -> Result<Running> {
     let mut command = Command::new(&programs.xtask);
-    command.args(["load", "--url", url, "--run", run.name, "--intake", run.intake.name()]);
+    command.args(["load", "--url", url, "--run", run.name, "--route", run.route.name()]);
     for (name, number) in [
         ("--transfers", run.transfers),
         ("--receivers", receivers),

@@ -14,6 +14,7 @@ use hyper::Method;
 use serde_json::{Value, json};
 
 use crate::http::Connection;
+use crate::moves;
 use crate::payouts::payout;
 
 /// Payouts in one `POST /transfers`: the API's own limit.
@@ -32,11 +33,32 @@ pub enum Intake {
     Batch,
 }
 
-impl Intake {
+/// What is asked for, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Route {
+    /// Payouts, one `POST /transfer` each.
+    Single,
+    /// Payouts, `POST /transfers`, a thousand at a time.
+    Batch,
+    /// Transfers between services, one `POST /api/v1/transfer` each.
+    Moves,
+}
+
+impl Route {
     pub fn name(self) -> &'static str {
         match self {
-            Intake::Single => "single",
-            Intake::Batch => "batch",
+            Route::Single => "single",
+            Route::Batch => "batch",
+            Route::Moves => "moves",
+        }
+    }
+}
+
+impl From<Intake> for Route {
+    fn from(intake: Intake) -> Route {
+        match intake {
+            Intake::Single => Route::Single,
+            Intake::Batch => Route::Batch,
         }
     }
 }
@@ -50,11 +72,12 @@ pub struct Options {
     pub run: String,
     #[arg(long)]
     pub transfers: u64,
+    /// Receivers of payouts; users whose funds are moved.
     #[arg(long)]
     pub receivers: u64,
     #[arg(long, value_enum)]
-    pub intake: Intake,
-    /// Payouts offered per second; 0 is as fast as they are taken.
+    pub route: Route,
+    /// Requests offered per second; 0 is as fast as they are taken.
     #[arg(long, default_value_t = 0)]
     pub rate: u64,
     #[arg(long, default_value_t = 64)]
@@ -74,6 +97,8 @@ struct Shared {
 #[derive(Default)]
 struct Seen {
     accepted: u64,
+    /// Transfers whose own answer said that they are done.
+    committed: u64,
     latencies_us: Vec<u64>,
 }
 
@@ -85,10 +110,10 @@ pub fn run(options: &Options) -> Result<bool> {
 }
 
 async fn drive(options: Options) -> Result<Value> {
-    let connections = match options.intake {
-        Intake::Single => options.connections.max(1),
+    let connections = match options.route {
+        Route::Single | Route::Moves => options.connections.max(1),
         // A batch is a long request; a few keep the relay busy.
-        Intake::Batch => options.connections.clamp(1, 4),
+        Route::Batch => options.connections.clamp(1, 4),
     };
     let shared = Arc::new(Shared { options, next: AtomicU64::new(0), begun: Instant::now() });
     let tasks: Vec<_> =
@@ -97,12 +122,14 @@ async fn drive(options: Options) -> Result<Value> {
     for task in tasks {
         let seen = task.await??;
         all.accepted += seen.accepted;
+        all.committed += seen.committed;
         all.latencies_us.extend(seen.latencies_us);
     }
     let seconds = shared.begun.elapsed().as_secs_f64();
     all.latencies_us.sort_unstable();
     Ok(json!({
         "accepted": all.accepted,
+        "committed": all.committed,
         "seconds": seconds,
         "p50_ms": percentile_ms(&all.latencies_us, 50.0),
         "p99_ms": percentile_ms(&all.latencies_us, 99.0),
@@ -112,9 +139,9 @@ async fn drive(options: Options) -> Result<Value> {
 
 async fn connection(shared: Arc<Shared>) -> Result<Seen> {
     let options = &shared.options;
-    let step = match options.intake {
-        Intake::Single => 1,
-        Intake::Batch => BATCH,
+    let step = match options.route {
+        Route::Single | Route::Moves => 1,
+        Route::Batch => BATCH,
     };
     let mut connection = Connection::new(&options.url, options.key.as_deref())?;
     let mut seen = Seen::default();
@@ -128,7 +155,9 @@ async fn connection(shared: Arc<Shared>) -> Result<Seen> {
         tokio::time::sleep_until(due.into()).await;
         // With a fixed rate, time spent waiting for a free connection is the relay's doing too.
         let asked = if options.rate == 0 { Instant::now() } else { due };
-        seen.accepted += hand_in(&mut connection, options, first, last).await?;
+        let taken = hand_in(&mut connection, options, first, last).await?;
+        seen.accepted += taken.accepted;
+        seen.committed += taken.committed;
         seen.latencies_us.push(asked.elapsed().as_micros() as u64);
     }
 }
@@ -138,36 +167,60 @@ fn due(begun: Instant, index: u64, rate: u64) -> Instant {
     if rate == 0 { begun } else { begun + Duration::from_secs_f64(index as f64 / rate as f64) }
 }
 
-/// Hands in payouts `first..last` and returns how many were accepted. Repeats what it must, with
-/// the same keys, as a client should.
+/// How many were taken, and are done already.
+struct Taken {
+    accepted: u64,
+    committed: u64,
+}
+
+/// Hands in `first..last`. Repeats what it must, with the same keys, as a client should.
 async fn hand_in(
     connection: &mut Connection,
     options: &Options,
     first: u64,
     last: u64,
-) -> Result<u64> {
+) -> Result<Taken> {
     for _ in 0..REPEATS_MAX {
-        let answer = match options.intake {
-            Intake::Single => single(connection, options, first).await,
-            Intake::Batch => many(connection, options, first, last).await,
+        let answer = match options.route {
+            Route::Single => single(connection, options, first).await,
+            Route::Batch => many(connection, options, first, last).await,
+            Route::Moves => one_move(connection, options, first).await,
         };
         match answer {
-            Ok((200 | 201, accepted)) => return Ok(accepted),
+            Ok((200..=202, taken)) => return Ok(taken),
             // Back pressure, or a relay that is just restarting: the same again, later.
             Ok((429 | 503, _)) | Err(_) => tokio::time::sleep(BACK_OFF).await,
-            Ok((status, _)) => bail!("payout {first} was answered with {status}"),
+            Ok((status, _)) => bail!("request {first} was answered with {status}"),
         }
     }
-    bail!("payout {first} was not taken after {REPEATS_MAX} tries")
+    bail!("request {first} was not taken after {REPEATS_MAX} tries")
 }
 
-async fn single(connection: &mut Connection, options: &Options, index: u64) -> Result<(u16, u64)> {
+async fn one_move(
+    connection: &mut Connection,
+    options: &Options,
+    index: u64,
+) -> Result<(u16, Taken)> {
+    let key = format!("{}-{index}", options.run);
+    let headers = [("idempotency-key", key.as_str())];
+    let body = moves::body(index, options.receivers).into_bytes();
+    let (status, answer) =
+        connection.send(Method::POST, "/api/v1/transfer", &headers, body).await?;
+    let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
+    Ok((status, Taken { accepted: 1, committed: u64::from(answer["status"] == "committed") }))
+}
+
+async fn single(
+    connection: &mut Connection,
+    options: &Options,
+    index: u64,
+) -> Result<(u16, Taken)> {
     let payout = payout(&options.run, index, options.receivers);
     let body = format!(r#"{{"receiver_id":"{}","amount":"{}"}}"#, payout.receiver, payout.amount);
     let headers = [("x-idempotency-key", payout.key.as_str())];
     let (status, _) =
         connection.send(Method::POST, "/transfer", &headers, body.into_bytes()).await?;
-    Ok((status, 1))
+    Ok((status, Taken { accepted: 1, committed: 0 }))
 }
 
 async fn many(
@@ -175,7 +228,7 @@ async fn many(
     options: &Options,
     first: u64,
     last: u64,
-) -> Result<(u16, u64)> {
+) -> Result<(u16, Taken)> {
     let items: Vec<String> = (first..last)
         .map(|index| {
             let payout = payout(&options.run, index, options.receivers);
@@ -189,13 +242,13 @@ async fn many(
     let (status, answer) =
         connection.send(Method::POST, "/transfers", &[], body.into_bytes()).await?;
     if !matches!(status, 200 | 201 | 207) {
-        return Ok((status, 0));
+        return Ok((status, Taken { accepted: 0, committed: 0 }));
     }
     let accepted = count_taken(&answer).context("an answer to POST /transfers")?;
     if accepted < last - first {
         bail!("{} of {} were not taken", last - first - accepted, last - first);
     }
-    Ok((200, accepted))
+    Ok((200, Taken { accepted, committed: 0 }))
 }
 
 /// Results that are no errors, whether the answer is an array or holds one.

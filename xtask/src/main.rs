@@ -1,4 +1,5 @@
-//! Landfall's chores: `cargo xtask test | install | tidy | docs | bench near | soak near|torture`.
+//! Landfall's chores: `cargo xtask test | install | tidy | docs | bench near|internal |
+//! soak near|internal|torture`.
 //!
 //! Every chore says what it runs, so that anybody can run it by hand. Not here: anything a user of
 //! Landfall needs (that is the binary's job). Time is read freely here: chores measure real time.
@@ -7,6 +8,7 @@ mod bench;
 mod http;
 mod install;
 mod load;
+mod moves;
 mod payouts;
 mod process;
 mod report;
@@ -36,12 +38,12 @@ enum Chore {
     Tidy,
     /// Writes docs/configuration.md anew from the code.
     Docs,
-    /// Measures the relay against a simulated ledger.
+    /// Measures the relay against a simulated ledger, or between two account services.
     Bench {
         #[command(subcommand)]
         ledger: BenchLedger,
     },
-    /// Long runs: payouts on a real network, or simulated worlds in which everything goes wrong.
+    /// Long runs: payouts on a real network, or worlds in which everything goes wrong.
     Soak {
         #[command(subcommand)]
         ledger: SoakLedger,
@@ -53,13 +55,18 @@ enum Chore {
 
 #[derive(Subcommand)]
 enum BenchLedger {
+    /// Payouts on a simulated NEAR.
     Near(bench::Options),
+    /// Transfers between two account services.
+    Internal(bench::internal::Options),
 }
 
 #[derive(Subcommand)]
 enum SoakLedger {
     /// Sends payouts on a real network and reports.
     Near(soak::Options),
+    /// Kills relay and services every second, with the audit looking on, optimised.
+    Internal(soak::InternalOptions),
     /// Tortures the relay with new seeds, optimised.
     Torture(soak::TortureOptions),
 }
@@ -71,6 +78,10 @@ fn main() -> ExitCode {
         Chore::Tidy => tidy::run(&root()),
         Chore::Docs => docs(),
         Chore::Bench { ledger: BenchLedger::Near(options) } => bench::run(&root(), &options),
+        Chore::Bench { ledger: BenchLedger::Internal(options) } => {
+            bench::internal::run(&root(), &options)
+        }
+        Chore::Soak { ledger: SoakLedger::Internal(options) } => soak::internal(&root(), &options),
         Chore::Soak { ledger: SoakLedger::Near(options) } => soak::run(&root(), &options),
         Chore::Soak { ledger: SoakLedger::Torture(options) } => soak::torture(&root(), &options),
         Chore::Load(options) => load::run(&options),

@@ -52,6 +52,42 @@ impl Report {
     }
 }
 
+/// The figures of transfers between services.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Moves {
+    /// Until the last one is final.
+    pub transfers_per_s: f64,
+    pub committed_in_request_share: f64,
+    pub p50_ms: f64,
+    pub p99_ms: f64,
+    /// Everything is final, and the services' statements say the same as the store.
+    pub conservation_ok: bool,
+}
+
+impl Moves {
+    pub fn json(&self) -> Value {
+        json!({
+            "transfers_per_s": rounded(self.transfers_per_s, 1),
+            "committed_in_request_share": rounded(self.committed_in_request_share, 4),
+            "p50_ms": rounded(self.p50_ms, 3),
+            "p99_ms": rounded(self.p99_ms, 3),
+            "conservation_ok": self.conservation_ok,
+        })
+    }
+
+    pub fn table(&self) -> String {
+        let share = 100.0 * self.committed_in_request_share;
+        let rows = [
+            ("transfers per second", format!("{:.0}", self.transfers_per_s)),
+            ("committed in the request", format!("{share:.2} %")),
+            ("request latency, p50", format!("{:.2} ms", self.p50_ms)),
+            ("request latency, p99", format!("{:.2} ms", self.p99_ms)),
+            ("funds conserved", if self.conservation_ok { "yes" } else { "NO" }.to_owned()),
+        ];
+        rows.map(|(name, figure)| format!("  {name:<26}{figure:>14}\n")).concat()
+    }
+}
+
 fn rounded(figure: f64, digits: i32) -> f64 {
     let scale = 10f64.powi(digits);
     (figure * scale).round() / scale
@@ -76,6 +112,24 @@ mod tests {
             "relay_peak_rss_mb",
             "duplicates",
             "losses",
+        ];
+        promised.sort_unstable();
+        let mut names = names;
+        names.sort_unstable();
+        assert_eq!(names, promised);
+    }
+
+    #[test]
+    fn the_json_of_moves_has_exactly_the_promised_fields() {
+        let json = Moves::default().json();
+        let names: Vec<&str> =
+            json.as_object().expect("an object").keys().map(String::as_str).collect();
+        let mut promised = [
+            "transfers_per_s",
+            "committed_in_request_share",
+            "p50_ms",
+            "p99_ms",
+            "conservation_ok",
         ];
         promised.sort_unstable();
         let mut names = names;

@@ -1,9 +1,10 @@
 //! `cargo xtask soak near`: the run of seed 000 against a real network, with the report of `bench`.
 //! `cargo xtask soak torture`: simulated worlds, optimised, for as long as there is time.
+//! `cargo xtask soak internal`: the chaos test of transfers between services, optimised, longer.
 //!
 //! The first is opt-in: it spends real tokens and gas. The relay is started with the given
 //! configuration and RPC; what landed is proven by `landfall audit`, which compares the store with
-//! the ledger. The second spends nothing but time; each soak tries seeds that nobody has tried.
+//! the ledger. The others spend nothing but time; each soak tries seeds that nobody has tried.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,7 +16,7 @@ use serde_json::Value;
 
 use crate::bench::{Programs, Run, Watch, figures, start_load};
 use crate::load::Intake;
-use crate::process::{Running, shown};
+use crate::process::{Running, cargo, shown};
 
 #[derive(Debug, Clone, Args)]
 pub struct Options {
@@ -53,6 +54,23 @@ pub struct TortureOptions {
     pub seed: Option<u64>,
 }
 
+#[derive(Debug, Clone, Args)]
+pub struct InternalOptions {
+    /// Transfers; a hundred a second or so, with something killed every second.
+    #[arg(long, default_value_t = 100_000)]
+    pub transfers: u64,
+}
+
+/// The test itself, so that a soak and the test command can never try different things.
+pub fn internal(root: &Path, options: &InternalOptions) -> Result<bool> {
+    let mut test = cargo(root);
+    test.args(["test", "--release", "-p", "landfall", "--test", "chaos", "--"]);
+    test.args(["--nocapture", "internal::"]);
+    test.env("LANDFALL_CHAOS_TRANSFERS", options.transfers.to_string());
+    println!("$ LANDFALL_CHAOS_TRANSFERS={} {}", options.transfers, shown(&test));
+    Ok(test.status().with_context(|| shown(&test))?.success())
+}
+
 pub fn torture(root: &Path, options: &TortureOptions) -> Result<bool> {
     let programs = Programs::build(root)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
@@ -86,8 +104,8 @@ pub fn run(root: &Path, options: &Options) -> Result<bool> {
     // The run's keys must be new on every soak of the same store.
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
     let name: &'static str = Box::leak(format!("soak-{now}").into_boxed_str());
-    let run =
-        Run { name, transfers: options.transfers, rate: options.rate, intake: options.intake };
+    let route = options.intake.into();
+    let run = Run { name, transfers: options.transfers, rate: options.rate, route };
     let before = runtime.block_on(watch.figures())?;
     let used_before = relay.used()?;
     let begun = Instant::now();

@@ -1,0 +1,42 @@
+//! The transfers between services of a run: all users, both ways, both assets, small amounts, so
+//! that nobody ever runs out.
+
+/// Smallest unit of an asset: the sixth decimal.
+pub const DECIMALS: u32 = 6;
+pub const ASSETS: [(u32, &str); 2] = [(1, "BTC"), (2, "USDT")];
+pub const SERVICES: [&str; 2] = ["funding", "trading"];
+/// What each user holds of each asset at each service, in smallest units: more than a run moves.
+pub const HELD: u64 = 1_000_000_000_000;
+/// Amounts are below this many smallest units.
+const AMOUNT_MAX: u64 = 1_000;
+
+/// The body of the `index`th request.
+pub fn body(index: u64, users: u64) -> String {
+    let users = users.max(1);
+    let (user, round) = (1 + index % users, index / users);
+    let way = (round % 2) as usize;
+    let asset = ASSETS[(round / 2 % 2) as usize].1;
+    let (from, to) = (SERVICES[way], SERVICES[1 - way]);
+    let amount = format!("0.{:0width$}", 1 + index % AMOUNT_MAX, width = DECIMALS as usize);
+    format!(
+        r#"{{"from":"{from}","to":"{to}","user_id":{user},"asset":"{asset}","amount":"{amount}"}}"#
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_goes_both_ways_with_both_assets_for_every_user() {
+        let expected = |from: &str, to: &str, user: u64, asset: &str, amount: &str| {
+            format!(
+                r#"{{"from":"{from}","to":"{to}","user_id":{user},"asset":"{asset}","amount":"{amount}"}}"#
+            )
+        };
+        assert_eq!(body(0, 2), expected("funding", "trading", 1, "BTC", "0.000001"));
+        assert_eq!(body(3, 2), expected("trading", "funding", 2, "BTC", "0.000004"));
+        assert_eq!(body(4, 2), expected("funding", "trading", 1, "USDT", "0.000005"));
+        assert_eq!(body(999, 2), expected("trading", "funding", 2, "USDT", "0.001000"));
+    }
+}
