@@ -2,8 +2,8 @@
 //!
 //! - An entry is one hint (`transfer_id`); it is deleted when it was handled, so a stream holds
 //!   what waits and what is in hand, and nothing else.
-//! - Each process start is a consumer of its own name. What a dead one held is claimed by the others
-//!   (`XAUTOCLAIM`) after `visibility_ms`.
+//! - Each process start is a consumer of its own name. What a dead one held is claimed by the
+//!   others (`XAUTOCLAIM`) after `visibility_ms`.
 //! - Hints for later wait in a sorted set, by the server's clock, and are moved when due.
 //! - What was handed out `deliveries_max` times, and what is no hint, goes to the stage's dead
 //!   letter stream, which keeps about `dead_max`. It means "look at the store".

@@ -1,7 +1,7 @@
 //! The way to Redis: connects by itself, gives up in a bounded time, and rests after a failure.
 //!
-//! **Rule:** whoever calls gets an answer or an error within the timeout. While Redis is known to be
-//! unreachable one caller at a time tries, and all others are told at once: a queue that is down
+//! **Rule:** whoever calls gets an answer or an error within the timeout. While Redis is known to
+//! be unreachable one caller at a time tries, and all others are told at once: a queue that is down
 //! must not slow down whoever pushes.
 
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! SQS as a queue, on a server that speaks its protocol: the checks that every queue passes, and its
-//! own.
+//! SQS as a queue, on a server that speaks its protocol: the checks that every queue passes, and
+//! its own.
 
 mod messages;
 

@@ -3,7 +3,7 @@
 //!
 //! There is no table of hints, because the store already knows what waits where and since when:
 //! a pull is a sweep of one stage, which claims what is due by pushing its due time on in the same
-//! commit. Two pulls never claim the same transfer, a worker that dies loses its claim when the time
+//! commit. Two pulls never claim the same transfer, a worker that dies loses its claims when time
 //! has passed, and a delay is a due time in the future. So a push stores nothing: it wakes the
 //! pulls of its own process, and other processes notice within `poll_max_ms`.
 //!

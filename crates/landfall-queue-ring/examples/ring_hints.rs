@@ -1,4 +1,4 @@
-//! How many hints a second pass through the ring. `cargo run --release --example hints`.
+//! How many hints a second pass through the ring. `cargo run --example ring_hints`.
 
 use std::sync::Arc;
 use std::time::Instant;

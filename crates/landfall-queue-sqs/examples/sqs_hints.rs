@@ -1,5 +1,5 @@
 //! How many hints a second pass through an SQS server on this machine.
-//! `cargo run --release --example hints`.
+//! `cargo run --example sqs_hints`.
 
 use std::sync::Arc;
 use std::time::Instant;

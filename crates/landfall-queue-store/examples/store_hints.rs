@@ -1,5 +1,5 @@
-//! How many hints a second pass through the store: claims of due transfers, in memory and in a file.
-//! `cargo run --release --example hints`.
+//! How many hints a second pass through the store: claims of due transfers, in memory and on disk.
+//! `cargo run --example store_hints`.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! How many hints a second pass through Redis Streams. `cargo run --release --example hints`.
+//! How many hints a second pass through Redis Streams. `cargo run --example redis_hints`.
 
 use std::sync::Arc;
 use std::time::Instant;
