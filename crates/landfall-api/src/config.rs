@@ -17,6 +17,8 @@ use sha2::{Digest, Sha256};
 pub struct ApiConfig {
     /// What every NEAR payout has in common; none where that rail is switched off.
     pub near: Option<Terms>,
+    /// Whether transfers are taken here at all; a process that only works on them says so.
+    pub takes: bool,
     /// The gateway between services; none where that rail is switched off.
     pub internal: Option<Gateway>,
     pub auth: Auth,
@@ -41,6 +43,7 @@ impl ApiConfig {
     pub fn new(version: impl Into<String>, clock: Arc<dyn Clock>) -> ApiConfig {
         ApiConfig {
             near: None,
+            takes: true,
             internal: None,
             auth: Auth::Off,
             body_limit_bytes: 64 * 1024,

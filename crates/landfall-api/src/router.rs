@@ -51,14 +51,23 @@ impl App {
 
     /// What every NEAR payout has in common, where that rail is on.
     pub fn near(&self) -> Result<&Terms, ApiError> {
-        let off = || ApiError::from(SubmitError::NoSuchRail(RailName::Near));
-        self.config.near.as_ref().ok_or_else(off)
+        self.config.near.as_ref().ok_or_else(|| self.off(RailName::Near))
     }
 
     /// The gateway between services, where that rail is on.
     pub fn internal(&self) -> Result<&Gateway, ApiError> {
-        let off = || ApiError::from(SubmitError::NoSuchRail(RailName::Internal));
-        self.config.internal.as_ref().ok_or_else(off)
+        self.config.internal.as_ref().ok_or_else(|| self.off(RailName::Internal))
+    }
+
+    fn off(&self, rail: RailName) -> ApiError {
+        match self.config.takes {
+            true => ApiError::from(SubmitError::NoSuchRail(rail)),
+            false => ApiError::NotFound(
+                "this process only works on transfers; send them to one that takes them \
+                 (--role api or both)"
+                    .into(),
+            ),
+        }
     }
 }
 

@@ -14,6 +14,7 @@ mod dev;
 mod failure;
 mod folder;
 mod ledger;
+mod migrate;
 mod serve;
 mod show;
 mod sim;
@@ -68,6 +69,7 @@ async fn run(command: Command) -> Result<()> {
         Command::Sim { ledger: Ledger::Services(arguments) } => ledger::simulate(&arguments).await,
         Command::Ledger(arguments) => ledger::run(&arguments).await,
         Command::Check(arguments) => check::run(&arguments).await,
+        Command::Migrate(arguments) => migrate::run(&arguments).await,
         Command::Audit(arguments) => audit::run(&arguments).await,
         Command::Transfers { ask } => transfers(ask).await,
         Command::Lanes { act: None, read } => {

@@ -47,6 +47,15 @@ settings! {
         connections: u64 = "8", in 2..=1000;
         /// Patience for one call to a database server; then the store counts as unavailable.
         timeout_ms: u64 = "5000", in 100..=120000;
+        /// Whether a start brings the schema of a database up to date. If not, `landfall migrate`
+        /// has to.
+        migrate: bool = "true";
+        /// Whether MySQL is reached by TLS. For PostgreSQL and Redis the URL says so
+        /// (`?sslmode=verify-full`, `rediss://`).
+        tls: bool = "false";
+        /// A file of authorities (PEM) to check MySQL's certificate with, beside those that
+        /// browsers know.
+        tls_ca: Option<PathBuf> = "";
         /// Separates what several relays keep in one Redis.
         environment: String = "main";
         /// Settings of a database server that can forget what was acknowledged (such as

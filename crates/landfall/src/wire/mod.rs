@@ -7,6 +7,28 @@ mod internal;
 mod near;
 mod stores;
 
+// Backends with heavy crates are features; what a build lacks says so by name.
+#[cfg(feature = "mysql")]
+mod mysql;
+#[cfg(not(feature = "mysql"))]
+#[path = "absent/mysql.rs"]
+mod mysql;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(not(feature = "postgres"))]
+#[path = "absent/postgres.rs"]
+mod postgres;
+#[cfg(feature = "redis")]
+mod redis;
+#[cfg(not(feature = "redis"))]
+#[path = "absent/redis.rs"]
+mod redis;
+#[cfg(feature = "sqs")]
+mod sqs;
+#[cfg(not(feature = "sqs"))]
+#[path = "absent/sqs.rs"]
+mod sqs;
+
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;
 
@@ -20,7 +42,7 @@ use landfall_lanes::{HighWater, LaneSettings, SystemClock};
 
 pub use internal::internal_rail;
 pub use near::{endpoints, near_rail, network, shown_network, terms};
-pub use stores::{open_existing_store, open_existing_store_to_write, open_store};
+pub use stores::{migrate, open_existing_store, open_existing_store_to_write};
 
 use crate::config::{Config, LogFormat, StoreUrl};
 use crate::failure::Result;
@@ -41,6 +63,14 @@ pub fn start_log(config: &Config) {
         LogFormat::Json => log.json().init(),
         LogFormat::Pretty => log.init(),
     }
+}
+
+/// What a build without a feature says when it is wanted.
+#[cfg(not(all(feature = "mysql", feature = "postgres", feature = "redis", feature = "sqs")))]
+fn absent(feature: &str) -> crate::failure::Failure {
+    crate::failure::Failure::Mistaken(format!(
+        "this build has no {feature}; build it with `cargo build --release --features {feature}`"
+    ))
 }
 
 /// Settings are checked against their ranges, which are far below.
@@ -96,8 +126,9 @@ pub async fn start(
     folder: &Folder,
     clock: Arc<dyn Clock>,
 ) -> Result<Relay> {
-    let store = open_store(config, clock.clone()).await?;
-    let queue = stores::open_queue(config).await?;
+    let store = stores::open_patiently(config, &clock).await?;
+    let instance = folder.instance_name(config.instance.name.as_deref())?;
+    let queue = stores::open_queue(config, &store, &instance, &clock).await?;
     let mut rails: Vec<Arc<dyn Rail>> = Vec::new();
     let mut couriers: Vec<Arc<dyn Courier>> = Vec::new();
     let mut shown = None;
@@ -114,7 +145,6 @@ pub async fn start(
         StoreUrl::Memory => HighWater::in_memory(),
         _ => HighWater::open(&folder.high_water())?,
     };
-    let instance = folder.instance_name(config.instance.name.as_deref())?;
     let engine = Engine::start(Parts {
         store,
         queue,
@@ -127,7 +157,10 @@ pub async fn start(
         seed: RandomState::new().build_hasher().finish(),
     })
     .await?;
-    let near = shown.as_deref().map(|network| terms(config, network));
-    let api = api::api_config(config, near, clock)?;
+    let takes = role != Role::Worker;
+    let near = shown.as_deref().filter(|_| takes).map(|network| terms(config, network));
+    let mut api = api::api_config(config, near, clock)?;
+    api.internal = api.internal.filter(|_| takes);
+    api.takes = takes;
     Ok(Relay { router: router(api, engine.clone()), engine, network: shown })
 }

@@ -2,11 +2,13 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use landfall_core::Clock;
 use landfall_core::queue::Queue;
 use landfall_core::store::Store;
 use landfall_queue_ring::RingQueue;
+use landfall_queue_store::StoreQueue;
 use landfall_store_memory::MemoryStore;
 use landfall_store_sqlite::{OpenError, SqliteOptions, SqliteStore};
 
@@ -14,15 +16,54 @@ use crate::cli::DEV_DATA;
 use crate::config::{Config, QueueUrl, STORE_FILE, StoreUrl};
 use crate::failure::{Failure, Result};
 
+/// Pause before a database server that does not answer is tried again.
+const SERVER_RETRY: Duration = Duration::from_millis(500);
+
+/// Opens the store to work on, waiting for a database server that does not answer yet.
+pub async fn open_patiently(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
+    let mut warned = false;
+    loop {
+        match open_store(config, clock.clone()).await {
+            Err(Failure::Unable(why)) if config.store_url().is_shared() => {
+                if !warned {
+                    tracing::warn!(why, "waiting for the store");
+                    warned = true;
+                }
+                clock.sleep(SERVER_RETRY).await;
+            }
+            opened => return opened,
+        }
+    }
+}
+
+/// Brings the store's schema up to date and makes the queues that are missing.
+pub async fn migrate(config: &Config, clock: Arc<dyn Clock>) -> Result<Vec<String>> {
+    let mut done = Vec::new();
+    let store = match config.store_url() {
+        StoreUrl::Postgres(url) => super::postgres::store(config, url.expose(), true).await?,
+        StoreUrl::Mysql(url) => super::mysql::store(config, url.expose(), true).await?,
+        _ => open_store(config, clock.clone()).await?,
+    };
+    done.push(format!("store {} is up to date", store.identity().await?.id));
+    if let QueueUrl::Sqs(name) = config.queue_url() {
+        super::sqs::migrate(&name, clock).await?;
+        done.push(format!("queue {name} and its dead letter queue are there"));
+    }
+    Ok(done)
+}
+
 /// Opens the store to work on, making it if it is not there.
-pub async fn open_store(config: &Config, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
+async fn open_store(config: &Config, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
+    let migrate = config.store.migrate;
     match config.store_url() {
         StoreUrl::Memory => Ok(Arc::new(MemoryStore::new(clock))),
         StoreUrl::Sqlite(path) => {
             let store = SqliteStore::open(&path, clock, SqliteOptions::default());
             Ok(Arc::new(store.map_err(unopened)?))
         }
-        _ => Err(Failure::Mistaken("not yet".into())),
+        StoreUrl::Redis(url) => super::redis::store(config, url.expose()).await,
+        StoreUrl::Postgres(url) => super::postgres::store(config, url.expose(), migrate).await,
+        StoreUrl::Mysql(url) => super::mysql::store(config, url.expose(), migrate).await,
     }
 }
 
@@ -64,9 +105,19 @@ fn unopened(error: OpenError) -> Failure {
 }
 
 /// The way hints go.
-pub async fn open_queue(config: &Config) -> Result<Arc<dyn Queue>> {
+pub async fn open_queue(
+    config: &Config,
+    store: &Arc<dyn Store>,
+    instance: &str,
+    clock: &Arc<dyn Clock>,
+) -> Result<Arc<dyn Queue>> {
     match config.queue_url() {
         QueueUrl::Ring => Ok(Arc::new(RingQueue::new(config.queue.capacity as usize))),
-        _ => Err(Failure::Mistaken("not yet".into())),
+        QueueUrl::Store => {
+            let settings = landfall_queue_store::Settings::default();
+            Ok(Arc::new(StoreQueue::new(store.clone(), clock.clone(), settings)))
+        }
+        QueueUrl::Redis(url) => super::redis::queue(config, url.expose(), instance, clock.clone()),
+        QueueUrl::Sqs(name) => super::sqs::queue(&name, clock.clone()).await,
     }
 }
