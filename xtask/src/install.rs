@@ -57,7 +57,8 @@ fn is_there(name: &str) -> bool {
     folders.iter().any(|folder| folder.join(name).is_file())
 }
 
-fn packages(missing: &[&str]) -> Result<()> {
+/// Installs Debian's packages, or says exactly what to run.
+pub fn packages(missing: &[&str]) -> Result<()> {
     let command = format!("apt-get install --no-install-recommends {}", missing.join(" "));
     println!("== installing {}", missing.join(", "));
     if !is_root() || !is_there("apt-get") {

@@ -1,10 +1,11 @@
-//! Landfall's chores: `cargo xtask test | install | tidy | docs | bench near|internal |
+//! Landfall's chores: `cargo xtask test | install | tidy | deploy | docs | bench near|internal |
 //! soak near|internal|torture`.
 //!
 //! Every chore says what it runs, so that anybody can run it by hand. Not here: anything a user of
 //! Landfall needs (that is the binary's job). Time is read freely here: chores measure real time.
 
 mod bench;
+mod deploy;
 mod http;
 mod install;
 mod load;
@@ -36,6 +37,8 @@ enum Chore {
     Install,
     /// Checks the rooms' dependencies, file headers, function lengths, columns and clocks.
     Tidy,
+    /// Checks deploy/ by schemas, linters and the binary that the tests were built with.
+    Deploy,
     /// Writes docs/configuration.md anew from the code.
     Docs,
     /// Measures the relay against a simulated ledger, or between two account services.
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         Chore::Test => test::run(&root()),
         Chore::Install => install::servers(&root()).map(|()| true),
         Chore::Tidy => tidy::run(&root()),
+        Chore::Deploy => Ok(deploy::run(&root(), &test::landfall(&root()))),
         Chore::Docs => docs(),
         Chore::Bench { ledger: BenchLedger::Near(options) } => bench::run(&root(), &options),
         Chore::Bench { ledger: BenchLedger::Internal(options) } => {

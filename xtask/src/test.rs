@@ -1,7 +1,7 @@
 //! `cargo xtask test`: everything that must hold before a change is taken, in one command.
 //!
 //! The last line is `N passed, N failed`. It counts every test, and every check (format, lints,
-//! tidiness, torture) as one more, so that it says `0 failed` only if nothing is wrong.
+//! tidiness, deployment, torture) as one more, so that it says `0 failed` only if nothing is wrong.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
+use crate::deploy;
 use crate::install;
 use crate::process::{cargo, shown};
 use crate::tidy;
@@ -53,6 +54,7 @@ pub fn run(root: &Path) -> Result<bool> {
     })?;
     step("tidy", &mut || Ok(one(tidy::run(root)?)))?;
     step("tests", &mut || tests(root))?;
+    step("deploy", &mut || Ok(one(deploy::run(root, &landfall(root)))))?;
     step("torture", &mut || torture(root))?;
     for (name, took) in timings {
         println!("{name:<8} {:>7.1} s", took.as_secs_f64());
@@ -95,13 +97,18 @@ fn tests(root: &Path) -> Result<Count> {
 /// By the binary that the tests were built with: `cargo run` would build it once more, with all it
 /// depends on, as the tests' own features are then left out.
 fn torture(root: &Path) -> Result<Count> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
-    let landfall = root.join(target).join("debug/landfall");
+    let landfall = landfall(root);
     if !landfall.exists() {
         println!("there is no {}; the tests were not built", landfall.display());
         return Ok(one(false));
     }
     check(Command::new(landfall).args(["torture", "--seeds", TORTURE_SEEDS]))
+}
+
+/// The binary that the tests were built with.
+pub fn landfall(root: &Path) -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
+    root.join(target).join("debug/landfall")
 }
 
 fn show_and_count(stream: impl Read) -> Count {
