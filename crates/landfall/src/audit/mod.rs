@@ -14,7 +14,7 @@ use std::sync::Arc;
 use landfall_core::RailName;
 use landfall_core::store::{ListFilter, Store};
 use landfall_core::{Transfer, TransferId};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::cli::{AuditArguments, AuditedRail};
 use crate::config::{self, Config, Need, Sources};
@@ -36,6 +36,15 @@ struct Audited {
     unproven: Option<String>,
 }
 
+impl Audited {
+    /// A rail that could not be read must not hide what was found on another.
+    fn unable(rail: RailName, failure: Failure) -> Result<Audited> {
+        let Failure::Unable(why) = failure else { return Err(failure) };
+        let report = json!({"rail": rail.as_str(), "ok": false, "error": why});
+        Ok(Audited { rail, report, differences: 0, unproven: Some(why) })
+    }
+}
+
 pub async fn run(arguments: &AuditArguments) -> Result<()> {
     let data = arguments.read.data.as_ref().map(|path| path.display().to_string());
     let sources = Sources::surroundings(arguments.read.config.clone()).with_flag(
@@ -49,10 +58,11 @@ pub async fn run(arguments: &AuditArguments) -> Result<()> {
     let store = wire::open_existing_store(&config).await?;
     let mut audited = Vec::new();
     for rail in &rails {
-        audited.push(match rail {
-            RailName::Near => near::audit(&config, &store, &show).await?,
-            RailName::Internal => internal::audit(&config, &store, &show).await?,
-        });
+        let one = match rail {
+            RailName::Near => near::audit(&config, &store, &show).await,
+            RailName::Internal => internal::audit(&config, &store, &show).await,
+        };
+        audited.push(one.or_else(|failure| Audited::unable(*rail, failure))?);
     }
     if show.json {
         show.value(&report(&audited));
