@@ -29,14 +29,15 @@ mod tests {
 
     #[test]
     fn a_run_goes_both_ways_with_both_assets_for_every_user() {
-        let expected = |from: &str, to: &str, user: u64, asset: &str, amount: &str| {
-            format!(
-                r#"{{"from":"{from}","to":"{to}","user_id":{user},"asset":"{asset}","amount":"{amount}"}}"#
-            )
+        let check = |index: u64, way: (&str, &str), user: u64, asset: &str, amount: &str| {
+            let body: serde_json::Value = serde_json::from_str(&body(index, 2)).expect("JSON");
+            let expected = serde_json::json!({"from": way.0, "to": way.1, "user_id": user,
+                "asset": asset, "amount": amount});
+            assert_eq!(body, expected);
         };
-        assert_eq!(body(0, 2), expected("funding", "trading", 1, "BTC", "0.000001"));
-        assert_eq!(body(3, 2), expected("trading", "funding", 2, "BTC", "0.000004"));
-        assert_eq!(body(4, 2), expected("funding", "trading", 1, "USDT", "0.000005"));
-        assert_eq!(body(999, 2), expected("trading", "funding", 2, "USDT", "0.001000"));
+        check(0, ("funding", "trading"), 1, "BTC", "0.000001");
+        check(3, ("trading", "funding"), 2, "BTC", "0.000004");
+        check(4, ("funding", "trading"), 1, "USDT", "0.000005");
+        check(999, ("trading", "funding"), 2, "USDT", "0.001000");
     }
 }
