@@ -15,28 +15,36 @@ pub(crate) struct Codes {
 impl Codes {
     /// Gives a code to everything that has none yet. Wants the lock of migrations.
     pub(crate) async fn define(db: &Client) -> Done<()> {
+        let (rails, names): (Vec<&str>, Vec<&str>) = RailName::ALL
+            .into_iter()
+            .flat_map(State::all)
+            .map(|state| (state.rail().as_str(), state.name()))
+            .unzip();
         let sql = "INSERT INTO states (code, rail, name)
-            SELECT (SELECT coalesce(max(code), 0) + 1 FROM states)::smallint, $1::text, $2::text
-            WHERE NOT EXISTS (SELECT FROM states WHERE rail = $1 AND name = $2)";
-        for state in RailName::ALL.into_iter().flat_map(State::all) {
-            db.execute(sql, &[&state.rail().as_str(), &state.name()]).await?;
-        }
+            SELECT (SELECT coalesce(max(code), 0) FROM states) + row_number() OVER (), rail, name
+            FROM (SELECT u.rail, u.name FROM unnest($1::text[], $2::text[]) WITH ORDINALITY
+                    AS u(rail, name, number)
+                WHERE NOT EXISTS (SELECT FROM states s WHERE s.rail = u.rail AND s.name = u.name)
+                ORDER BY u.number) new";
+        db.execute(sql, &[&rails, &names]).await?;
+        let stages = Stage::ALL.map(|stage| stage.0).to_vec();
         let sql = "INSERT INTO stages (code, name)
-            SELECT (SELECT coalesce(max(code), 0) + 1 FROM stages)::smallint, $1::text
-            WHERE NOT EXISTS (SELECT FROM stages WHERE name = $1)";
-        for stage in Stage::ALL {
-            db.execute(sql, &[&stage.0]).await?;
-        }
+            SELECT (SELECT coalesce(max(code), 0) FROM stages) + row_number() OVER (), u.name
+            FROM unnest($1::text[]) AS u(name)
+            WHERE NOT EXISTS (SELECT FROM stages s WHERE s.name = u.name)";
+        db.execute(sql, &[&stages]).await?;
         Ok(())
     }
 
     pub(crate) async fn load(db: &Client) -> Done<Codes> {
         let mut codes = Codes::default();
         for row in db.query("SELECT code, rail, name FROM states ORDER BY code", &[]).await? {
-            let (rail, name): (&str, &str) = (get(&row, 1)?, get(&row, 2)?);
-            let state = State::parse(rail_named(rail)?, name)
-                .ok_or_else(|| corrupt(format!("unknown state {rail} {name}")))?;
-            codes.states.push((get(&row, 0)?, state));
+            // A newer instance beside us may know more; only what is in such a state fails here.
+            let rail = RailName::parse(get(&row, 1)?);
+            let name: &str = get(&row, 2)?;
+            if let Some(state) = rail.and_then(|rail| State::parse(rail, name)) {
+                codes.states.push((get(&row, 0)?, state));
+            }
         }
         for row in db.query("SELECT code, name FROM stages", &[]).await? {
             codes.stages.push((get(&row, 0)?, get(&row, 1)?));

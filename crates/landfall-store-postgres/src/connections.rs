@@ -31,6 +31,11 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// own thinking. Others wait for its rows meanwhile, a lane's next holder among them.
 const IDLE_IN_TRANSACTION_MS: u64 = 3_000;
 
+/// The oldest PostgreSQL with all that is used here, as it numbers itself, and as people do.
+const VERSION_LEAST: u32 = 130_000;
+const TOO_OLD: &str = "upgrade it to 13 or newer";
+const NOT_UNICODE: &str = "create one with `createdb --encoding=UTF8 --template=template0`";
+
 /// How often the same is tried when others are in the way. Rows are locked in one order, so it
 /// happens seldom, and never to everybody.
 const TRIES: usize = 20;
@@ -93,6 +98,11 @@ pub(crate) enum NoSession {
     },
     /// It follows another server and takes no writes.
     Replica,
+    /// It is not one that we can work with: what it is, and what it should be.
+    Unfit {
+        found: String,
+        remedy: &'static str,
+    },
     Fault(Fault),
 }
 
@@ -110,6 +120,7 @@ impl From<NoSession> for Fault {
                 unavailable(format!("the server now has {setting} = {value} and may forget"))
             }
             NoSession::Replica => unavailable("the server has become a replica"),
+            NoSession::Unfit { found, .. } => unavailable(format!("the server now {found}")),
             NoSession::Fault(fault) => fault,
         }
     }
@@ -142,13 +153,22 @@ impl Maker {
     /// its `synchronous_commit`.
     async fn check_durability(&self, client: &Client) -> std::result::Result<String, NoSession> {
         let sql = "SELECT pg_is_in_recovery(), current_setting('fsync'),
-            current_setting('full_page_writes'), current_setting('synchronous_commit')";
+            current_setting('full_page_writes'), current_setting('synchronous_commit'),
+            current_setting('server_version_num'), current_setting('server_encoding')";
         let messages = client.simple_query(sql).await?;
         let row = messages.iter().find_map(|message| match message {
             SimpleQueryMessage::Row(row) => Some(row),
             _ => None,
         });
         let value = |column: usize| row.and_then(|row| row.get(column)).unwrap_or_default();
+        if value(4).parse().is_ok_and(|version: u32| version < VERSION_LEAST) {
+            let found = format!("is PostgreSQL {}", value(4));
+            return Err(NoSession::Unfit { found, remedy: TOO_OLD });
+        }
+        if value(5) != "UTF8" {
+            let found = format!("keeps text as {}", value(5));
+            return Err(NoSession::Unfit { found, remedy: NOT_UNICODE });
+        }
         if value(0) == "t" {
             return Err(NoSession::Replica);
         }
@@ -246,7 +266,7 @@ impl Connections {
             db.in_doubt = true;
             let Ok(done) = tokio::time::timeout(self.timeout + PATIENCE, work.run(&mut db)).await
             else {
-                return Err(silent());
+                return Err(given_up(db));
             };
             let fault = match done {
                 Ok(answer) => {
@@ -255,8 +275,10 @@ impl Connections {
                 }
                 Err(fault) => fault,
             };
-            let ended = tokio::time::timeout(PATIENCE, db.roll_back()).await;
-            db.in_doubt = !matches!(ended, Ok(Ok(())));
+            match tokio::time::timeout(PATIENCE, db.roll_back()).await {
+                Ok(Ok(())) => db.in_doubt = false,
+                _ => drop(given_up(db)),
+            }
             match fault {
                 Fault::Again(why) => last = why,
                 Fault::Store(error) => return Err(error),
@@ -273,7 +295,7 @@ impl Connections {
             db.in_doubt = true;
             let asked = ask(&mut db, sql, values);
             let Ok(done) = tokio::time::timeout(self.timeout + PATIENCE, asked).await else {
-                return Err(silent());
+                return Err(given_up(db));
             };
             db.in_doubt = false;
             match done {
@@ -291,7 +313,9 @@ async fn ask(db: &mut Connection, sql: &str, values: Values<'_>) -> Done<Vec<Row
     Ok(db.client.query(&statement, values).await?)
 }
 
-fn silent() -> StoreError {
+/// Ends the session at once: left in the pool it would keep its locks until somebody looks at it.
+fn given_up(db: Object<Maker>) -> StoreError {
+    drop(Object::take(db));
     StoreError::Unavailable("the database does not answer".into())
 }
 

@@ -29,6 +29,8 @@ pub enum OpenError {
     Login { at: String, cause: String },
     #[error("{at} has no such database; create it with `createdb`, or correct the address")]
     NoDatabase { at: String },
+    #[error("{at} cannot hold a store: it {found}; {remedy}")]
+    Unfit { at: String, found: String, remedy: &'static str },
     #[error("{at} is a replica and takes no writes; give the address of the primary")]
     Replica { at: String },
     #[error(
@@ -146,6 +148,7 @@ impl At {
         let at = self.0.clone();
         match reason {
             NoSession::Replica => OpenError::Replica { at },
+            NoSession::Unfit { found, remedy } => OpenError::Unfit { at, found, remedy },
             NoSession::Forgetful { setting, value } => {
                 let remedy = format!(
                     "set {setting} = on in postgresql.conf (or by ALTER DATABASE or ALTER ROLE, \

@@ -119,11 +119,13 @@ pub(crate) struct Held {
 /// The locked rows, and what is to be written to them.
 pub(crate) struct Sheet<'a> {
     pub codes: &'a Codes,
+    /// Read only where somebody may be woken.
     pub now_ms: i64,
     pub incarnation: String,
     pub lanes: HashMap<LaneId, LaneRow>,
     pub marks: HashMap<String, i64>,
     pub attempts: HashMap<i64, AttemptRow>,
+    /// The next one is the last.
     pub attempt_ids: Vec<i64>,
     pub claims: HashMap<ClaimKey, ClaimRow>,
     pub transfers: HashMap<i64, Held>,
@@ -192,7 +194,7 @@ impl<'a> Batch<'a> {
             has_claims.then_some((claims::LOCK, claims)),
             has_claims.then_some((claims::WAITERS, claims)),
             Some(transfers),
-            Some((NOW, &[])),
+            has_claims.then_some((NOW, &[])),
             has_openings.then_some((ATTEMPT_IDS, opened)),
             has_openings.then_some((lanes::INCARNATION, &[])),
         ];
@@ -208,7 +210,7 @@ impl<'a> Batch<'a> {
             lanes: lanes.iter().map(lanes::locked_from).collect::<Done<_>>()?,
             marks: marks.iter().map(|row| Ok((get(row, 0)?, get(row, 1)?))).collect::<Done<_>>()?,
             attempts: attempts.iter().map(attempts::looked_from).collect::<Done<_>>()?,
-            attempt_ids: ids.iter().map(number).collect::<Done<_>>()?,
+            attempt_ids: ids.iter().rev().map(number).collect::<Done<_>>()?,
             claims: claims::locked_from(needs.spaces.iter().zip(&needs.keys), claimed, waiters)?,
             transfers: HashMap::with_capacity(held.len()),
             moved: BTreeMap::new(),
