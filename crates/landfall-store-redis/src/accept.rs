@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::RedisStore;
 use crate::answer;
 use crate::codes::code;
+use crate::facts::Facts;
 use crate::fault::{Done, corrupt, unreadable};
 use crate::keys::scoped;
 use crate::link::Link;
@@ -53,7 +54,7 @@ fn encode(new: &NewTransfer) -> Done<Args> {
         new.payload.receiver().as_bytes().to_vec(),
         code(new.state).into(),
         new.due_ms.map_or(Vec::new(), |ms| ms.to_string().into()),
-        new.created_ms.to_string().into(),
+        Facts::new(new.created_ms).to_string().into(),
         serde_json::to_vec(&asked).map_err(unreadable)?,
         trail::encode(&new.trail),
     ])

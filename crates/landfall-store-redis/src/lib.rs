@@ -25,6 +25,7 @@ mod answer;
 mod attempts;
 mod claims;
 mod codes;
+mod facts;
 mod fault;
 mod gathered;
 mod keys;

@@ -12,7 +12,8 @@ use redis::Value;
 use crate::RedisStore;
 use crate::answer;
 use crate::codes::code;
-use crate::fault::{Done, corrupt, unreadable};
+use crate::facts::{Facts, Trouble};
+use crate::fault::{Done, corrupt};
 use crate::link::Link;
 use crate::script::{Args, SCRIPTS};
 
@@ -25,8 +26,6 @@ fn or_empty<T: ToString>(value: Option<T>) -> Vec<u8> {
 
 /// Adds a move to the arguments, as `scripts/moves.lua` reads it.
 pub(crate) fn encode(step: &Move, args: &mut Args) -> Done<()> {
-    let json = |text: &Option<String>| text.as_ref().map(serde_json::to_vec).transpose();
-    let error = step.error.as_ref().map(serde_json::to_vec).transpose();
     args.extend([
         step.id.to_string().into(),
         code(step.from_state).into(),
@@ -34,15 +33,10 @@ pub(crate) fn encode(step: &Move, args: &mut Args) -> Done<()> {
         or_empty(step.from_attempt),
         code(step.state).into(),
         or_empty(step.due_ms),
-        or_empty(step.confirmed.then_some(1)),
-        step.stage_retries.to_string().into(),
-        step.retry_count.to_string().into(),
-        step.at_ms.to_string().into(),
-        or_empty(step.completed_ms),
+        Facts::of(step).to_string().into(),
         // No ledger names a transaction by nothing: an empty hash is none.
         step.tx_hash.as_ref().map_or(Vec::new(), |hash| hash.as_bytes().to_vec()),
-        json(&step.aside).map_err(unreadable)?.unwrap_or_default(),
-        error.map_err(unreadable)?.unwrap_or_default(),
+        Trouble::of(step)?,
         if step.trail.is_empty() { Vec::new() } else { trail::encode(&step.trail) },
         step.claims.len().to_string().into(),
     ]);

@@ -11,10 +11,11 @@ use crate::RedisStore;
 use crate::accept::Asked;
 use crate::answer::{self, Fields};
 use crate::codes;
+use crate::facts::{Facts, Trouble};
 use crate::fault::{Done, corrupt, unreadable};
 use crate::lanes::LONGEST_MS;
 use crate::script::{Args, SCRIPTS};
-use crate::server::Facts;
+use crate::server::Facts as ServerFacts;
 
 /// Transfers read in one round trip; the server answers for a few milliseconds.
 const PAGE: usize = 500;
@@ -26,20 +27,7 @@ const SWEEP_MOST: usize = 10_000;
 const EMPTIED: &str = "emptied";
 
 /// The fields of a transfer, in the order in which they are read.
-const FIELDS: [&str; 12] = [
-    "state",
-    "version",
-    "attempt",
-    "due_ms",
-    "confirmed",
-    "stage_retries",
-    "retry_count",
-    "updated_ms",
-    "completed_ms",
-    "tx_hash",
-    "aside",
-    "error",
-];
+const FIELDS: [&str; 7] = ["state", "version", "attempt", "due_ms", "facts", "tx_hash", "trouble"];
 
 /// Where a list takes its ids from, newest first.
 enum Source {
@@ -60,7 +48,7 @@ impl RedisStore {
         let mut answers = self.link.pipeline(&pipeline).await?.into_iter();
         let id = answer::text(answers.next().unwrap_or(Value::Nil))?;
         let info = answer::required(answer::text(answers.next().unwrap_or(Value::Nil))?)?;
-        let facts = Facts::new(&info, None);
+        let facts = ServerFacts::new(&info, None);
         Ok(StoreIdentity {
             id: id.unwrap_or_else(|| EMPTIED.into()),
             // A restart has another run id; a promotion within one run, another replication id.
@@ -201,6 +189,11 @@ fn transfer_from(id: TransferId, mut fields: Fields, asked: Value) -> Done<Optio
     let asked = answer::required(answer::bytes(asked)?)?;
     let asked: Asked<'_> = serde_json::from_slice(&asked).map_err(unreadable)?;
     let fingerprint = asked.fingerprint()?;
+    let (version, attempt) = (fields.parsed()?, fields.parsed()?);
+    let due_ms = fields.parsed()?;
+    let facts: Facts = fields.required()?.parse()?;
+    let tx_hash = fields.text()?;
+    let trouble: Trouble = fields.text()?.map_or(Ok(Trouble::default()), |text| text.parse())?;
     Ok(Some(Transfer {
         id,
         tenant: asked.tenant.into_owned(),
@@ -208,23 +201,19 @@ fn transfer_from(id: TransferId, mut fields: Fields, asked: Value) -> Done<Optio
         fingerprint,
         payload: asked.payload.into_owned(),
         state: codes::state(&state)?,
-        version: answer::required(fields.parsed()?)?,
-        attempt: fields.parsed()?.map(AttemptId),
-        due_ms: fields.parsed()?,
-        confirmed: fields.text()?.is_some(),
-        stage_retries: fields.parsed()?.unwrap_or(0),
-        retry_count: fields.parsed()?.unwrap_or(0),
-        updated_ms: answer::required(fields.parsed()?)?,
-        completed_ms: fields.parsed()?,
-        tx_hash: fields.text()?,
-        aside: json(fields.text()?)?,
-        error: json(fields.text()?)?,
+        confirmed: facts.confirmed,
+        version: answer::required(version)?,
+        attempt: attempt.map(AttemptId),
+        stage_retries: facts.stage_retries,
+        retry_count: facts.retry_count,
+        due_ms,
+        aside: trouble.aside,
+        tx_hash,
+        error: trouble.error,
         created_ms: asked.created_ms,
+        updated_ms: facts.updated_ms,
+        completed_ms: facts.completed_ms,
     }))
-}
-
-fn json<T: serde::de::DeserializeOwned>(text: Option<String>) -> Done<Option<T>> {
-    text.map(|text| serde_json::from_str(&text)).transpose().map_err(unreadable)
 }
 
 fn passes(filter: &ListFilter, transfer: &Transfer) -> bool {

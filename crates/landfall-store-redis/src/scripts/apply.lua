@@ -17,4 +17,5 @@ while at <= #ARGV do
   end
   answers[#answers + 1] = { applied, released }
 end
+write_indexes()
 return answers

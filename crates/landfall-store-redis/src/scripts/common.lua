@@ -39,3 +39,23 @@ local function holds(lane, epoch)
   local found = call('HMGET', prefix .. 'lane:' .. lane, 'epoch', 'holder')
   return found[1] == epoch and found[2] ~= false
 end
+
+-- Calls a command that takes any number of arguments after its key, as often as it takes: Lua
+-- passes a few thousand at most. `list` is of pairs where the command wants pairs.
+local MOST = 4000
+local function call_many(command, name, list)
+  for from = 1, #list, MOST do
+    call(command, name, unpack(list, from, math.min(from + MOST - 1, #list)))
+  end
+end
+
+-- Adds values to the list under a name, for `call_many`.
+local function collect(lists, name, first, second)
+  local list = lists[name]
+  if not list then
+    list = {}
+    lists[name] = list
+  end
+  list[#list + 1] = first
+  if second then list[#list + 1] = second end
+end

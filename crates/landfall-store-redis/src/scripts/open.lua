@@ -58,4 +58,5 @@ local now = text(now_ms())
 for i, step in ipairs(steps) do
   write_move(step, founds[i], id, now, {})
 end
+write_indexes()
 return { 'stored', id }

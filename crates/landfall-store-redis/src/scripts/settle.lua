@@ -45,4 +45,5 @@ for _, step in ipairs(steps) do
     moved[#moved + 1] = step.id
   end
 end
+write_indexes()
 return { 'done', moved, released }

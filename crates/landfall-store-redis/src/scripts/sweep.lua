@@ -23,11 +23,12 @@ table.sort(due, function(a, b)
 end)
 
 local pushed = text(now + push)
-local ids = {}
+local ids, joins = {}, {}
 for i = 1, math.min(limit, #due) do
   local id = due[i].id
   call('HSET', prefix .. 'transfer:' .. id, 'due_ms', pushed)
-  call('ZADD', prefix .. 'due:' .. due[i].state, pushed, id)
+  collect(joins, 'due:' .. due[i].state, pushed, id)
   ids[i] = id
 end
+for name, list in pairs(joins) do call_many('ZADD', prefix .. name, list) end
 return ids
