@@ -60,7 +60,11 @@ impl RedisQueue {
     /// Connects when it is first used, so that a relay can start before its Redis.
     pub fn new(settings: Settings, clock: Arc<dyn Clock>) -> Result<RedisQueue, BadUrl> {
         let client = redis::Client::open(settings.url.as_str());
-        let client = client.map_err(|error| BadUrl(error.to_string()))?;
+        let client = client.map_err(|error| BadUrl(error.category().to_owned()))?;
+        if settings.url.starts_with("rediss") {
+            // Whoever installed one before decided; Redis's client wants one to be there.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+        }
         let link = Link::new(client, clock, settings.timeout_ms);
         let consumer = format!("{}-{:016x}", settings.instance, rand::random::<u64>());
         let inner = Inner { settings, consumer, scripts: Scripts::new(), link };

@@ -2,8 +2,8 @@
 
 use landfall_core::Stage;
 
-/// Where the hints are and how they are handed out.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Where the hints are and how they are handed out. Not to be printed: a URL may hold a password.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Settings {
     /// `redis://…`, or `rediss://…` with TLS.
     pub url: String,

@@ -143,3 +143,14 @@ async fn a_url_of_something_else_is_refused_with_the_remedy() {
     let refused = refused.err().expect("refused").to_string();
     assert!(refused.contains("redis://host:6379"), "{refused}");
 }
+
+/// Nobody speaks TLS there, and that is all that may go wrong.
+#[tokio::test]
+async fn tls_to_a_server_that_has_none_is_an_error_like_any_other() {
+    let mut streams = Streams::start();
+    streams.settings.url = streams.settings.url.replace("redis://", "rediss://");
+    let queue = streams.end();
+    assert!(queue.push(&[hint(1)]).await.is_err());
+    let pulled = queue.pull(near::TRANSFER, 1).await.expect_err("no TLS").to_string();
+    assert!(!pulled.contains("panic"), "{pulled}");
+}
