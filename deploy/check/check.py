@@ -298,7 +298,9 @@ def main():
     if not faults:
         compose(file[0], example)
         kubernetes(resources)
-        if len(sys.argv) > 1:
+        if len(sys.argv) > 1 and not pathlib.Path(sys.argv[1]).is_file():
+            fault(sys.argv[1], "is not there; build it, or leave it out")
+        elif len(sys.argv) > 1:
             commands(sys.argv[1], file[0], example, resources)
     for each in faults:
         print(each)
