@@ -66,6 +66,8 @@ pub use crate::server::Refusal;
 pub struct RedisOptions {
     /// `redis://[user:password@]host:port[/database]`, or `rediss://` for TLS. Never shown.
     pub url: String,
+    /// Whom a `rediss://` server is vouched for by, in PEM; the system's own authorities if none.
+    pub root_certificate: Option<Vec<u8>>,
     /// What the names of all keys begin with, before the environment.
     pub prefix: String,
     /// One store; several may live on one server.
@@ -85,6 +87,7 @@ impl RedisOptions {
     pub fn new(url: impl Into<String>) -> RedisOptions {
         RedisOptions {
             url: url.into(),
+            root_certificate: None,
             prefix: "landfall".into(),
             environment: "main".into(),
             accept_durability: Vec::new(),
@@ -99,6 +102,7 @@ impl fmt::Debug for RedisOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisOptions")
             .field("url", &"…")
+            .field("root_certificate", &self.root_certificate.is_some())
             .field("prefix", &self.prefix)
             .field("environment", &self.environment)
             .field("accept_durability", &self.accept_durability)

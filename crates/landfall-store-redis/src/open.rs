@@ -2,7 +2,7 @@
 
 use landfall_core::store::StoreError;
 use rand::RngCore;
-use redis::{Client, IntoConnectionInfo};
+use redis::{Client, IntoConnectionInfo, TlsCertificates};
 
 use crate::RedisOptions;
 use crate::answer::Fields;
@@ -44,7 +44,7 @@ pub enum OpenError {
 pub(crate) async fn link(options: &RedisOptions) -> Result<Link, OpenError> {
     check_options(options)?;
     let link = Link::new(
-        client(&options.url)?,
+        client(options)?,
         Keys::new(&options.prefix, &options.environment),
         options.call_timeout,
         options.accept_durability.clone(),
@@ -74,15 +74,18 @@ fn check_options(options: &RedisOptions) -> Result<(), OpenError> {
     }
 }
 
-fn client(url: &str) -> Result<Client, OpenError> {
+fn client(options: &RedisOptions) -> Result<Client, OpenError> {
     // The parser's own words name no part of the URL, so no password.
     let bad = |error: redis::RedisError| OpenError::BadUrl { cause: error.category().to_owned() };
-    let info = url.into_connection_info().map_err(bad)?;
-    if matches!(info.addr(), redis::ConnectionAddr::TcpTls { .. }) {
-        // Where several are linked in, none is the default by itself. Another one's choice stays.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+    let info = options.url.as_str().into_connection_info().map_err(bad)?;
+    if !matches!(info.addr(), redis::ConnectionAddr::TcpTls { .. }) {
+        return Client::open(info).map_err(bad);
     }
-    Client::open(info).map_err(bad)
+    // Where several are linked in, none is the default by itself. Another one's choice stays.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let root_cert = options.root_certificate.clone();
+    let certificates = TlsCertificates { client_tls: None, root_cert };
+    Client::build_with_tls(info, certificates).map_err(bad)
 }
 
 async fn identity(link: &Link, options: &RedisOptions) -> Result<String, OpenError> {

@@ -94,3 +94,23 @@ async fn an_aside_without_a_reason_is_still_an_aside() {
     world.apply(step).await;
     assert_eq!(world.get(transfer.id).await, expected);
 }
+
+/// The indexes of a batch are written together: a transfer that moves twice in one is in one place.
+#[tokio::test]
+async fn a_transfer_that_moves_twice_in_a_batch_is_indexed_where_it_ends() {
+    let server = server();
+    let world = world(RedisOptions::new(server.url())).await;
+    let transfer = world.accept(world.fresh("k")).await;
+    let now_ms = world.now_ms();
+    let first = Move::of(&transfer, now_ms).fire(Event::Prepared).expect("legal");
+    let between = first.applied_to(&transfer);
+    let second = Move::of(&between, now_ms).fire(Event::Enqueued).expect("legal");
+    let after = second.applied_to(&between);
+    let due = second.due_ms;
+    world.store.apply(vec![first, second]).await.expect("apply");
+    assert_eq!(world.store.counts().await, Ok(vec![(after.state, 1)]));
+    let mut operator = operator(&server).await;
+    let keys: Vec<String> = operator.keys("{landfall:main}:[ds]*:near:*").await.expect("keys");
+    assert!(due.is_some() && keys.len() == 2, "{keys:?}");
+    assert!(keys.iter().all(|key| key.ends_with(after.state.name())), "{keys:?}");
+}

@@ -1,5 +1,7 @@
 //! Opening: what the server promises, what it keeps, and whom it keeps it for.
 
+use std::net::TcpListener;
+
 use landfall_conformance::World;
 use landfall_servers::{AppendFsync, Redis, RedisOptions as ServerOptions};
 use landfall_store_redis::{OpenError, RedisOptions, RedisStore};
@@ -135,4 +137,37 @@ async fn a_name_that_would_break_the_hash_tag_is_refused() {
         let options = RedisOptions { environment: environment.into(), ..options };
         assert!(refusal(options).await.contains("environment cannot be"));
     }
+}
+
+/// A server that speaks TLS alone on a port of its own, and the certificate that vouches for it.
+fn tls_server() -> (Redis, String, Vec<u8>, tempfile::TempDir) {
+    let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+    let made = rcgen::generate_simple_self_signed(names).expect("a certificate");
+    let certificate = made.cert.pem().into_bytes();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (public, secret) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    std::fs::write(&public, &certificate).expect("write");
+    std::fs::write(&secret, made.signing_key.serialize_pem()).expect("write");
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+    let port = free.expect("a free port").port();
+    let setting = |name: &str, value: String| (name.to_owned(), value);
+    let settings = vec![
+        setting("tls-port", port.to_string()),
+        setting("tls-cert-file", public.display().to_string()),
+        setting("tls-key-file", secret.display().to_string()),
+        setting("tls-ca-cert-file", public.display().to_string()),
+        setting("tls-auth-clients", "no".to_owned()),
+    ];
+    let server = Redis::start(ServerOptions { settings, ..ServerOptions::default() });
+    (server.expect("a server"), format!("rediss://127.0.0.1:{port}"), certificate, folder)
+}
+
+#[tokio::test]
+async fn a_server_is_spoken_to_over_tls_if_it_is_vouched_for() {
+    let (_server, url, certificate, _folder) = tls_server();
+    let unknown = RedisStore::open(RedisOptions::new(&url)).await;
+    assert!(matches!(unknown, Err(OpenError::Unavailable { .. })), "{:?}", unknown.err());
+    let root_certificate = Some(certificate);
+    let world = world(RedisOptions { root_certificate, ..RedisOptions::new(&url) }).await;
+    world.accept(world.fresh("k")).await;
 }
