@@ -26,9 +26,10 @@ const TRIES: usize = 50;
 /// written nothing. (A closure would do, if the futures of async closures could be told to be
 /// `Send`.)
 macro_rules! transaction {
-    ($connections:expr, $session:ident => $work:expr) => {
-        $crate::connections::transaction!($connections, $crate::connections::Tries::new(), $session => $work)
-    };
+    ($connections:expr, $session:ident => $work:expr) => {{
+        let tries = $crate::connections::Tries::new();
+        $crate::connections::transaction!($connections, tries, $session => $work)
+    }};
     ($connections:expr, $tries:expr, $session:ident => $work:expr) => {{
         let mut tries = $tries;
         loop {
@@ -155,7 +156,10 @@ impl Connections {
             self.idle.lock().clear();
             return Err(fault);
         }
-        session.roll_back().await?;
+        if let Err(lost) = session.roll_back().await {
+            self.idle.lock().clear();
+            return Err(lost);
+        }
         session.done();
         if !tries.may_follow(&fault) {
             return Err(fault);

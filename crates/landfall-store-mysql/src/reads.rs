@@ -26,9 +26,13 @@ const TRANSFER: &str = "t.id, t.state, t.version, t.attempt, t.due_ms, t.stage_r
     t.retry_count, t.updated_ms, t.completed_ms, t.tx_hash, t.aside, t.error, p.created_ms,
     p.payload, k.tenant, k.name, k.fingerprint, t.confirmed";
 
-const ATTEMPT: &str = "SELECT a.id, l.rail, l.id, a.epoch, a.nonce, b.purpose, b.hash, b.bytes,
-        b.base_block, b.base_height, b.expires_height, b.members, a.opened_ms, f.fate, a.decided_ms
-    FROM landfall_attempts a JOIN landfall_lanes l ON l.code = a.lane
+/// Attempts come first, by the index that is named: lanes are few, but so are their statistics.
+const ATTEMPT: &str =
+    "SELECT STRAIGHT_JOIN a.id, l.rail, l.id, a.epoch, a.nonce, b.purpose, b.hash,
+        b.bytes, b.base_block, b.base_height, b.expires_height, b.members, a.opened_ms, f.fate,
+        a.decided_ms
+    FROM landfall_attempts a FORCE INDEX (";
+const AND_MORE: &str = ") JOIN landfall_lanes l ON l.code = a.lane
     JOIN landfall_bodies b ON b.attempt = a.id LEFT JOIN landfall_fates f ON f.attempt = a.id";
 
 impl Core {
@@ -251,15 +255,14 @@ impl Core {
     }
 
     pub(crate) async fn open_attempts(&self, lane: &LaneId) -> Done<Vec<Attempt>> {
-        self.attempts(|script| {
-            script.text(" WHERE a.open = 1 AND l.id = ").bytes(lane.as_str());
-            script.text(" ORDER BY a.nonce");
+        self.attempts("open", |script| {
+            of_lane(script.text(" WHERE a.open = 1 AND"), lane).text(" ORDER BY a.nonce");
         })
         .await
     }
 
     pub(crate) async fn open_attempts_of(&self, rail: RailName) -> Done<Vec<Attempt>> {
-        self.attempts(|script| {
+        self.attempts("open", |script| {
             script.text(" WHERE a.open = 1 AND l.rail = ").bytes(rail.as_str());
             script.text(" ORDER BY l.id, a.nonce");
         })
@@ -273,8 +276,8 @@ impl Core {
         limit: usize,
     ) -> Done<Vec<Attempt>> {
         let above = int(above.0)?;
-        self.attempts(|script| {
-            script.text(" WHERE l.id = ").bytes(lane.as_str()).text(" AND a.nonce > ").int(above);
+        self.attempts("nonce", |script| {
+            of_lane(script.text(" WHERE"), lane).text(" AND a.nonce > ").int(above);
             script.text(" ORDER BY a.nonce LIMIT ").int(count(limit));
         })
         .await
@@ -282,7 +285,7 @@ impl Core {
 
     pub(crate) async fn attempt(&self, id: AttemptId) -> Done<Option<Attempt>> {
         let id = int(id.0)?;
-        let found = self.attempts(|script| {
+        let found = self.attempts("PRIMARY", |script| {
             script.text(" WHERE a.id = ").int(id);
         });
         Ok(found.await?.pop())
@@ -290,8 +293,8 @@ impl Core {
 
     pub(crate) async fn attempt_at(&self, lane: &LaneId, nonce: Nonce) -> Done<Option<Attempt>> {
         let nonce = int(nonce.0)?;
-        let found = self.attempts(|script| {
-            script.text(" WHERE l.id = ").bytes(lane.as_str()).text(" AND a.nonce = ").int(nonce);
+        let found = self.attempts("nonce", |script| {
+            of_lane(script.text(" WHERE"), lane).text(" AND a.nonce = ").int(nonce);
         });
         Ok(found.await?.pop())
     }
@@ -303,7 +306,7 @@ impl Core {
         limit: usize,
     ) -> Done<Vec<Attempt>> {
         let after = int(after.0)?;
-        self.attempts(|script| {
+        self.attempts("PRIMARY", |script| {
             script.text(" WHERE a.decided_ms IS NOT NULL AND a.id > ").int(after);
             script.text(" AND l.rail = ").bytes(rail.as_str());
             script.text(" ORDER BY a.id LIMIT ").int(count(limit));
@@ -311,17 +314,23 @@ impl Core {
         .await
     }
 
-    async fn attempts(&self, narrow: impl Fn(&mut Script) + Send + Sync) -> Done<Vec<Attempt>> {
-        transaction!(self.connections, session => attempts_once(&mut session, &narrow))
+    async fn attempts(
+        &self,
+        index: &str,
+        narrow: impl Fn(&mut Script) + Send + Sync,
+    ) -> Done<Vec<Attempt>> {
+        transaction!(self.connections, session => attempts_once(&mut session, index, &narrow))
     }
 }
 
 async fn attempts_once(
     session: &mut Session,
+    index: &str,
     narrow: &(impl Fn(&mut Script) + Send + Sync),
 ) -> Done<Vec<Attempt>> {
     let mut script = Script::snapshot();
     let found = script.say(ATTEMPT);
+    script.text(index).text(AND_MORE);
     narrow(&mut script);
     let rows = session.run(script).await?.remove(found).rows;
     let mut attempts = rows.into_iter().map(attempt_from).collect::<Done<Vec<_>>>()?;
@@ -341,6 +350,11 @@ async fn attempts_once(
         attempt.sightings = sightings.remove(&(attempt.id.0 as i64)).unwrap_or_default();
     }
     Ok(attempts)
+}
+
+fn of_lane<'a>(script: &'a mut Script, lane: &LaneId) -> &'a mut Script {
+    script.text(" a.lane = (SELECT code FROM landfall_lanes WHERE id = ");
+    script.bytes(lane.as_str()).text(")")
 }
 
 /// A number of rows.

@@ -1,6 +1,6 @@
 //! How fast the store is: accept, carry in attempts of 100, settle; every answer after its fsync.
 //!
-//! `cargo run --release -p landfall-store-mysql --example lifecycles -- [transfers] [lanes]
+//! `cargo run --release -p landfall-store-mysql --example mysql_lifecycles -- [transfers] [lanes]
 //! [callers…]`
 //! On a MariaDB of its own, with its settings as shipped, an empty database for each number of
 //! callers. Callers accept one transfer at a time. Lanes then open and settle attempts, several at
