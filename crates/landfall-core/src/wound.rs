@@ -43,7 +43,7 @@ pub enum Wound {
 }
 
 impl Wound {
-    pub const ALL: [Wound; 11] = [
+    pub const ALL: [Wound; 12] = [
         Wound::StoredAfterSent,
         Wound::TimeoutIsFailure,
         Wound::EpochUnchecked,
@@ -55,6 +55,7 @@ impl Wound {
         Wound::LookedTooEarly,
         Wound::SettledTwice,
         Wound::FingerprintIgnored,
+        Wound::SightingOutvoted,
     ];
 }
 

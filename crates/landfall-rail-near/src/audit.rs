@@ -90,6 +90,8 @@ impl Auditor {
     /// What became of a transaction.
     pub async fn seen(&self, hash: &str, signer: &str, token: &str) -> Result<Seen, RailError> {
         self.nodes.introduce().await?;
+        // A quorum that does not know it proves nothing while a node that may know it is not asked.
+        self.nodes.introduce_all().await;
         let params = json!({"tx_hash": hash, "sender_account_id": signer, "wait_until": "NONE"});
         let mut unknown = 0;
         let mut unsettled = false;

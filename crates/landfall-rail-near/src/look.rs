@@ -249,10 +249,11 @@ impl Looker {
                 Err(error) => silent.push(error.to_string()),
             }
         }
-        if let Some((endpoint, view)) = seen {
+        let quorum = nodes.endpoints.quorum();
+        let outvoted = wound::is(Wound::SightingOutvoted) && witnesses.len() >= quorum;
+        if let Some((endpoint, view)) = seen.filter(|_| !outvoted) {
             return self.weigh(nodes, attempt, stored, endpoint, view).await;
         }
-        let quorum = nodes.endpoints.quorum();
         let judgement = witness::judge(attempt, later, &witnesses, quorum);
         if !matches!(judgement, Judgement::Unexplained(_)) {
             self.doubts.lock().remove(&attempt.hash);
@@ -262,8 +263,8 @@ impl Looker {
             Judgement::Adrift(why) => adrift(format!("{why} ({})", silent.join("; "))),
             Judgement::Unexplained(nonce) => Ok(self.doubt(attempt, nonce, later)),
             Judgement::Sunk(kind) => match veto(nodes, attempt, &witnesses).await? {
-                Some(why) => adrift(why),
-                None => Ok(Look::Sunk(certificate(attempt, later, kind, witnesses, quorum))),
+                Some(why) if !outvoted => adrift(why),
+                _ => Ok(Look::Sunk(certificate(attempt, later, kind, witnesses, quorum))),
             },
         }
     }

@@ -18,6 +18,7 @@ use crate::world::{Network, Switch};
 const DOWN_TICKS: u64 = 40;
 const FROZEN_TICKS: u64 = 120;
 const TROUBLE_TICKS: u64 = 80;
+const AMNESIA_TICKS: u64 = 160;
 /// A node lags at most so many blocks behind.
 const LAG_BLOCKS: u64 = 600;
 /// A backup is at most so many ticks old.
@@ -40,10 +41,13 @@ pub struct Chaos {
     pub ailing: Vec<Ailing>,
     node_until: Vec<Option<u64>>,
     black_out_until: Option<u64>,
+    amnesia_until: Option<u64>,
     backup: Option<(u64, Snapshot)>,
     /// Tokens given to and taken from the relay by decree.
     pub gained: u128,
     pub lost: u128,
+    /// How often somebody else used one of the relay's keys.
+    pub keys_used: u64,
 }
 
 impl Chaos {
@@ -58,6 +62,8 @@ impl Chaos {
             ailing: vec![Ailing::default(); plan.instances],
             node_until: vec![None; plan.nodes],
             black_out_until: None,
+            amnesia_until: None,
+            keys_used: 0,
             backup: None,
             gained: 0,
             lost: 0,
@@ -114,9 +120,11 @@ impl Chaos {
     }
 
     fn strike_nodes(&mut self, tick: u64) {
-        for node in 0..self.plan.nodes {
+        for node in (0..self.plan.nodes).filter(|node| !self.plan.shelters(*node)) {
             if self.node_until[node].is_some_and(|until| tick >= until) {
-                self.network.node(node, |switch| *switch = Switch::default());
+                self.network.node(node, |switch| {
+                    *switch = Switch { amnesic: switch.amnesic, ..Switch::default() };
+                });
                 self.node_until[node] = None;
             } else if self.node_until[node].is_none()
                 && self.dice.strikes(self.plan.node_trouble / 4.0)
@@ -125,17 +133,31 @@ impl Chaos {
                 let forgets = self.dice.between(0, 2) == 0;
                 let down = self.dice.between(0, 3) == 0;
                 self.network.node(node, |switch| {
-                    *switch = Switch { lag_blocks, forgets, down, ..Switch::default() };
+                    let amnesic = switch.amnesic;
+                    *switch = Switch { lag_blocks, forgets, down, amnesic, ..Switch::default() };
                 });
                 self.node_until[node] = Some(tick + self.dice.between(4, TROUBLE_TICKS));
             }
         }
         if self.black_out_until.is_some_and(|until| tick >= until) {
-            self.network.all(|switch| switch.down = false);
+            self.unsheltered(|switch| switch.down = false);
             self.black_out_until = None;
         } else if self.black_out_until.is_none() && self.dice.strikes(self.plan.black_out / 4.0) {
-            self.network.all(|switch| switch.down = true);
+            self.unsheltered(|switch| switch.down = true);
             self.black_out_until = Some(tick + self.dice.between(4, DOWN_TICKS));
+        }
+        if self.amnesia_until.is_some_and(|until| tick >= until) {
+            self.unsheltered(|switch| switch.amnesic = false);
+            self.amnesia_until = None;
+        } else if self.amnesia_until.is_none() && self.dice.strikes(self.plan.amnesia / 4.0) {
+            self.unsheltered(|switch| switch.amnesic = true);
+            self.amnesia_until = Some(tick + self.dice.between(4, AMNESIA_TICKS));
+        }
+    }
+
+    fn unsheltered(&self, change: impl Fn(&mut Switch)) {
+        for node in (0..self.plan.nodes).filter(|node| !self.plan.shelters(*node)) {
+            self.network.node(node, &change);
         }
     }
 
@@ -156,6 +178,7 @@ impl Chaos {
         if dice.strikes(plan.foreign / 4.0) {
             let index = dice.between(0, plan.keys as u64 - 1) as usize;
             self.use_key(index);
+            self.keys_used += 1;
         }
         if dice.strikes(plan.drain / 4.0) {
             let near = dice.between(0, 1) * 10u64.pow(18);

@@ -6,6 +6,13 @@
 use rand::Rng;
 use rand::rngs::StdRng;
 
+/// The node that stays honest and in reach where others have forgotten transactions: a quorum that
+/// lies with nobody to contradict it is believed by design. The last one, because whoever stops
+/// asking at a quorum never comes to it.
+pub const HONEST: usize = 2;
+/// How many nodes such a run has.
+const WITH_AMNESIA: usize = HONEST + 1;
+
 /// Rates are chances per call (wire, store) or per chaos tick (everything else).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
@@ -39,6 +46,8 @@ pub struct Plan {
     pub garbage: f64,
     pub node_trouble: f64,
     pub black_out: f64,
+    /// All nodes but [`HONEST`] forget which transactions there were, for a while.
+    pub amnesia: f64,
     pub reorg: f64,
     pub foreign: f64,
     pub included_invalid: f64,
@@ -53,7 +62,7 @@ impl Plan {
         // and a store that goes back once is enough for a run.
         let may_go_back = instances == 1 && rng.random_bool(0.4);
         let foreign_keys = rng.random_bool(0.2);
-        Plan {
+        let mut plan = Plan {
             seed,
             instances,
             nodes: [1, 3, 3, 3][rng.random_range(0..4)],
@@ -81,12 +90,27 @@ impl Plan {
             garbage: rate(rng, 0.1),
             node_trouble: rate(rng, 0.3),
             black_out: rate(rng, 0.08),
+            amnesia: 0.0,
             reorg: rate(rng, 0.3),
             foreign: if foreign_keys { 0.05 } else { 0.0 },
             included_invalid: rate(rng, 0.2),
             unregister: rate(rng, 0.1),
             drain: rate(rng, 0.1),
+        };
+        let may_forget = rng.random_bool(0.35);
+        let amnesia = rng.random_range(0.1..0.5);
+        if may_forget && plan.nodes == WITH_AMNESIA {
+            plan.amnesia = amnesia;
+            // Blocks that fall off the chain bring two attempts of a lane into one block: the
+            // nonces alone do not tell then which of them is dead.
+            plan.reorg = plan.reorg.max(rng.random_range(0.1..0.4));
         }
+        plan
+    }
+
+    /// Whether nothing may go wrong with this node, or with questions on the way to it.
+    pub fn shelters(&self, node: usize) -> bool {
+        self.amnesia > 0.0 && node == HONEST
     }
 
     /// Nothing goes wrong.
@@ -119,6 +143,7 @@ impl Plan {
             garbage: 0.0,
             node_trouble: 0.0,
             black_out: 0.0,
+            amnesia: 0.0,
             reorg: 0.0,
             foreign: 0.0,
             included_invalid: 0.0,
@@ -148,6 +173,7 @@ impl Plan {
             ("garbage", self.garbage),
             ("node trouble", self.node_trouble),
             ("black-outs", self.black_out),
+            ("amnesia", self.amnesia),
             ("reorganisations", self.reorg),
             ("foreign nonces", self.foreign),
             ("included but invalid", self.included_invalid),

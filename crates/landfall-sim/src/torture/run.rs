@@ -374,7 +374,8 @@ impl World {
             balances.find(|(slot, _)| **slot == Slot::Token(relay.clone())).map_or(0, |slot| slot.1)
         };
         let flows = (RELAY_TOKENS, self.chaos.gained, self.chaos.lost, has);
-        Evidence::gather(self.store.as_ref(), &self.network.ledger, &promises, flows).await
+        let (store, ledger) = (self.store.as_ref(), &self.network.ledger);
+        Evidence::gather(store, ledger, &promises, flows, self.chaos.keys_used).await
     }
 
     async fn report(&self, failure: Option<Failure>) -> Report {

@@ -11,7 +11,7 @@ use landfall_rpc::{HttpAnswer, Transport, TransportError, Url};
 
 use super::seat::Seat;
 use crate::near::rpc;
-use crate::world::Network;
+use crate::world::{Network, node_of};
 
 /// A request may arrive as late as this, long after its sender has given up.
 const LATE_MAX_MS: u64 = 300_000;
@@ -59,6 +59,12 @@ impl Transport for FaultyWire {
         let request = serde_json::from_slice(&body).unwrap_or_default();
         let name = format!("{} {}", url.origin(), rpc::method_of(&request));
         let number = self.seat.before(&name).await;
+        // What it is asked it must be able to answer. What it is given to pass on may be lost.
+        if plan.shelters(node_of(url)) && rpc::method_of(&request) != "send_tx" {
+            let answer = self.inner.post(url, body, timeout).await;
+            self.seat.after(&name, number).await;
+            return answer;
+        }
         if dice.strikes(plan.request_lost) {
             self.seat.base.sleep(timeout).await;
             return Err(Self::lost("injected: the request was lost"));

@@ -23,6 +23,8 @@ pub struct Switch {
     pub lag_blocks: u64,
     /// Takes transactions and loses them.
     pub forgets: bool,
+    /// Has forgotten which transactions there were; all else it tells truly.
+    pub amnesic: bool,
     pub down: bool,
     /// Requests vanish before they arrive.
     pub lose_requests: bool,
@@ -31,6 +33,11 @@ pub struct Switch {
     /// The same, but only of broadcasts and looks: the relay sees the chain, not its transactions.
     pub lose_fates: bool,
     pub lie: Option<Lie>,
+}
+
+/// Which node an address means; one that is not there if none.
+pub fn node_of(url: &Url) -> usize {
+    url.origin().trim_start_matches("http://node").parse().unwrap_or(usize::MAX)
 }
 
 /// The nodes of one ledger, and their switches.
@@ -84,13 +91,17 @@ impl Network {
     }
 
     /// Waits, block by block, for what a request waits for.
-    async fn wait(&self, waiting: Waiting, lag_blocks: u64) -> Answer {
+    async fn wait(&self, waiting: Waiting, switch: &Switch) -> Answer {
         let mut blocks = self.blocks.watch();
         let timeout = self.clock.sleep(Duration::from_millis(rpc::TIMEOUT_MS));
         tokio::pin!(timeout);
         loop {
-            if let Some(answer) = waiting.poll(self.ledger.lock().view(lag_blocks)) {
-                return answer;
+            {
+                let ledger = self.ledger.lock();
+                let view = ledger.view(switch.lag_blocks).with_amnesia(switch.amnesic);
+                if let Some(answer) = waiting.poll(view) {
+                    return answer;
+                }
             }
             tokio::select! {
                 biased;
@@ -110,13 +121,14 @@ impl Network {
                 ledger: &mut ledger,
                 lag_blocks: switch.lag_blocks,
                 forgets: switch.forgets,
+                amnesic: switch.amnesic,
                 rpc_addr: "node",
             };
             rpc::handle(&mut node, request)
         };
         let answer = match reply {
             Reply::Answer(answer) => answer,
-            Reply::Wait(waiting) => self.wait(waiting, switch.lag_blocks).await,
+            Reply::Wait(waiting) => self.wait(waiting, switch).await,
         };
         let body = match answer.body {
             Body::Json(json) => json.to_string(),
@@ -135,8 +147,7 @@ impl Transport for Network {
         timeout: Duration,
     ) -> Result<HttpAnswer, TransportError> {
         let lost = || TransportError::Unsure("the answer never came".to_owned());
-        let node = url.origin().trim_start_matches("http://node").parse::<usize>();
-        let switch = node.ok().and_then(|node| self.switches.lock().get(node).cloned());
+        let switch = self.switches.lock().get(node_of(url)).cloned();
         let switch = switch.ok_or_else(|| TransportError::NotSent("no such node".to_owned()))?;
         if switch.down {
             return Err(TransportError::NotSent("connection refused".to_owned()));

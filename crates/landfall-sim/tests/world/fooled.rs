@@ -5,10 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use landfall_core::store::Store;
 use landfall_core::{CertificateKind, Fate, Purpose, RailName};
-use landfall_rpc::HttpAnswer;
+use landfall_rail_near::{Auditor, Seen};
+use landfall_rpc::{Endpoints, HttpAnswer, Url};
 use landfall_sim::near::keys;
 use landfall_sim::near::ledger::{Decree, Refusals};
-use landfall_sim::near::server::RELAY;
+use landfall_sim::near::server::{CHAIN_ID, RELAY, TOKEN};
 use landfall_sim::world::{Lie, World, WorldConfig};
 use near_crypto::SecretKey;
 use serde_json::{Value, json};
@@ -218,6 +219,25 @@ async fn one_node_that_saw_it_outweighs_two_that_did_not() {
     world.run_ms(10 * MINUTE_MS).await;
     check_paid_once(&world, "k").await;
     assert!(world.trail("k").await.iter().all(|entry| entry.certificate.is_none()));
+}
+
+/// Two nodes have forgotten it, and whoever stops asking at a quorum never comes to the third.
+#[tokio::test(start_paused = true)]
+async fn an_auditor_asks_everybody_before_it_believes_in_nothing() {
+    let world = world(one_key()).await;
+    world.pay("k", "alice.near", 1).await;
+    world.run_until_final(&["k".into()], MINUTE_MS).await;
+    let hash = world.trail("k").await.iter().find_map(|entry| entry.tx_hash.clone());
+    for node in 0..2 {
+        world.network.node(node, |node| node.amnesic = true);
+    }
+    let url = |node: usize| Url::parse(&format!("http://node{node}")).expect("well-formed");
+    let (wire, clock) = (world.network.clone(), world.clock.clone());
+    let nodes = (0..3).map(url).collect();
+    let endpoints = Endpoints::new(nodes, wire, clock.clone(), Default::default());
+    let auditor = Auditor::new(endpoints.expect("three nodes"), clock, CHAIN_ID.to_owned());
+    let seen = auditor.seen(&hash.expect("an attempt paid it"), RELAY, TOKEN).await;
+    assert_eq!(seen.expect("all nodes answer"), Seen::Done(vec![("alice.near".to_owned(), 1)]));
 }
 
 /// While the one that saw it cannot be reached, two that did not are a quorum of three; but a

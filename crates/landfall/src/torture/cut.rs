@@ -37,6 +37,7 @@ const FAULTS: &[(&str, Rate)] = &[
     ("garbage", |plan| &mut plan.garbage),
     ("node-trouble", |plan| &mut plan.node_trouble),
     ("black-out", |plan| &mut plan.black_out),
+    ("amnesia", |plan| &mut plan.amnesia),
     ("reorg", |plan| &mut plan.reorg),
     ("foreign", |plan| &mut plan.foreign),
     ("included-invalid", |plan| &mut plan.included_invalid),

@@ -22,12 +22,18 @@ use super::verify;
 pub struct View<'a> {
     pub ledger: &'a Ledger,
     pub head: u64,
+    /// Transactions are forgotten: state and blocks are there, what was in the blocks is not.
+    pub amnesic: bool,
 }
 
 impl<'a> View<'a> {
     pub fn new(ledger: &'a Ledger, head: u64) -> View<'a> {
         let head = head.clamp(ledger.chain.earliest().height, ledger.height());
-        View { ledger, head }
+        View { ledger, head, amnesic: false }
+    }
+
+    pub fn with_amnesia(self, amnesic: bool) -> View<'a> {
+        View { amnesic, ..self }
     }
 
     pub fn head_block(&self) -> &'a Arc<Block> {
@@ -85,7 +91,7 @@ impl<'a> View<'a> {
 
     /// What this node knows of a transaction.
     pub fn run(&self, hash: &CryptoHash) -> Option<(&'a Record, &'a Run)> {
-        let record = self.ledger.records.get(hash)?;
+        let record = self.ledger.records.get(hash).filter(|_| !self.amnesic)?;
         record.run_at(self.head).map(|run| (record, run))
     }
 

@@ -64,7 +64,8 @@ pub fn chunk(view: View, params: Value) -> Result<Value, Failure> {
             return Err(Failure::of(Reason::InvalidShard(shard_id)));
         }
     };
-    let transactions = found.transactions.iter().map(|signed| signed.as_ref().clone().into());
+    let shown = found.transactions.iter().filter(|_| !view.amnesic);
+    let transactions = shown.map(|signed| signed.as_ref().clone().into());
     let chunk = ChunkView {
         author: validator(),
         header: chunk_header(found),

@@ -25,7 +25,7 @@ use serde_json::Value;
 pub use answer::{Answer, Body};
 pub use transactions::Waiting;
 
-use super::ledger::Ledger;
+use super::ledger::{Ledger, View};
 use answer::{Failure, Reason};
 
 /// How long a node holds a request that waits for a transaction.
@@ -39,7 +39,15 @@ pub struct Node<'a> {
     pub lag_blocks: u64,
     /// Takes transactions and loses them.
     pub forgets: bool,
+    /// Has forgotten which transactions there were.
+    pub amnesic: bool,
     pub rpc_addr: &'a str,
+}
+
+impl Node<'_> {
+    fn view(&self) -> View<'_> {
+        self.ledger.view(self.lag_blocks).with_amnesia(self.amnesic)
+    }
 }
 
 pub enum Reply {
@@ -81,7 +89,7 @@ pub fn handle(node: &mut Node, body: &Value) -> Reply {
 
 fn dispatch(node: &mut Node, request: Request) -> Result<Outcome, Failure> {
     let params = request.params;
-    let view = node.ledger.view(node.lag_blocks);
+    let view = node.view();
     let result = match request.method.as_str() {
         "send_tx" | "broadcast_tx_async" | "broadcast_tx_commit" => {
             return transactions::send(node, &request.method, params);
@@ -107,12 +115,12 @@ fn dispatch(node: &mut Node, request: Request) -> Result<Outcome, Failure> {
 
 /// The answer to `GET /status`: the bare object.
 pub fn bare_status(node: &Node) -> Value {
-    node::status(node.ledger.view(node.lag_blocks), node.rpc_addr)
+    node::status(node.view(), node.rpc_addr)
 }
 
 /// Whether `GET /health` is well.
 pub fn is_healthy(node: &Node) -> bool {
-    node::health(node.ledger.view(node.lag_blocks)).is_ok()
+    node::health(node.view()).is_ok()
 }
 
 fn envelope(body: &Value) -> Option<Request> {

@@ -125,7 +125,7 @@ pub fn send(node: &mut Node, method: &str, params: Value) -> Result<Outcome, Fai
     };
     let signed = Arc::new(signed);
     let hash = *signed.hash();
-    let verdict = node.ledger.view(node.lag_blocks).validate(&signed);
+    let verdict = node.view().validate(&signed);
     if verdict.is_ok() && !node.forgets {
         node.ledger.submit(signed.clone());
     }
@@ -139,7 +139,7 @@ pub fn send(node: &mut Node, method: &str, params: Value) -> Result<Outcome, Fai
     }
     // The commit method has no wait_until: it waits until executed.
     let until = if method == "send_tx" { until } else { Some(Stage::ExecutedOptimistic) };
-    let view = node.ledger.view(node.lag_blocks);
+    let view = node.view();
     match verdict {
         Err(InvalidTxError::InvalidNonce { .. }) if view.run(&hash).is_some() => {}
         Err(error) => return Err(Failure::of(Reason::InvalidTransaction(error))),

@@ -196,6 +196,7 @@ impl World {
             ledger: &mut chain.ledger,
             lag_blocks: fortune.lag_blocks,
             forgets: fortune.forget,
+            amnesic: false,
             rpc_addr: &self.addrs[node],
         };
         match asked {

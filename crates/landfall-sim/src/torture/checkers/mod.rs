@@ -8,6 +8,7 @@ mod conserved;
 pub mod epochs;
 mod fairness;
 mod final_states;
+mod halts;
 mod lane_order;
 mod paid_once;
 mod promises;
@@ -67,6 +68,10 @@ pub struct Evidence {
     pub relay_gained: u128,
     pub relay_lost: u128,
     pub relay_has: u128,
+    /// Halted lanes, and why they say they are.
+    pub halted: Vec<String>,
+    /// How often somebody else used one of the relay's keys.
+    pub keys_used: u64,
 }
 
 impl Evidence {
@@ -75,6 +80,7 @@ impl Evidence {
         ledger: &Mutex<Ledger>,
         promises: &Promises,
         flows: (u128, u128, u128, u128),
+        keys_used: u64,
     ) -> Evidence {
         let everything = ListFilter { limit: ALL, ..ListFilter::default() };
         let transfers = store.list(everything).await.unwrap_or_default();
@@ -85,6 +91,7 @@ impl Evidence {
                 attempts.push(open);
             }
         }
+        let lanes = store.lanes().await.unwrap_or_default();
         Evidence {
             transfers,
             attempts,
@@ -94,6 +101,8 @@ impl Evidence {
             relay_gained: flows.1,
             relay_lost: flows.2,
             relay_has: flows.3,
+            halted: lanes.into_iter().filter_map(|lane| Some(lane.halted?.reason)).collect(),
+            keys_used,
         }
     }
 
@@ -108,6 +117,7 @@ pub fn safe(evidence: &Evidence) -> Result<(), Broken> {
     paid_once::check(evidence)?;
     final_states::check(evidence)?;
     lane_order::check(evidence)?;
+    halts::check(evidence)?;
     promises::check(evidence)
 }
 
