@@ -96,6 +96,11 @@ fn engine_settings(config: &Config, role: Role, instance: String) -> EngineSetti
             Role::Api => API_RECHECK_MS,
             Role::Both | Role::Worker => defaults.recheck_ms,
         },
+        // Nobody here takes up what this process accepted: it is due for the others at once.
+        hint_grace_ms: match role {
+            Role::Api => 0,
+            Role::Both | Role::Worker => defaults.hint_grace_ms,
+        },
         errands_max: internal.concurrency as usize,
         alert_after_retries: number(internal.alert_after_retries),
         alert_after_ms: internal.alert_after_s.saturating_mul(1_000),

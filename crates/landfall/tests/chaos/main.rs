@@ -3,6 +3,7 @@
 //! Real processes: `landfall sim near` with three nodes, `landfall serve`, and a client that does
 //! not give up. Whatever happens, each payout is on the ledger exactly once.
 
+mod backends;
 mod internal;
 mod processes;
 

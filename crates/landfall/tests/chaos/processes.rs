@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -134,17 +134,23 @@ pub struct Relay {
     folder: TempDir,
     port: u16,
     sim: Value,
+    /// Beside those that every relay has: where its store is, what it is called.
+    variables: Vec<(String, String)>,
     process: Option<Killed>,
 }
 
 impl Relay {
     pub fn new(sim: &Sim) -> Relay {
-        let port = free_port();
-        let folder = tempfile::tempdir().expect("a folder");
-        Relay { folder, port, sim: sim.announcement.clone(), process: None }
+        Relay::with(sim, Vec::new())
     }
 
-    fn command(&self, name: &str) -> Command {
+    pub fn with(sim: &Sim, variables: Vec<(String, String)>) -> Relay {
+        let port = free_port();
+        let folder = tempfile::tempdir().expect("a folder");
+        Relay { folder, port, sim: sim.announcement.clone(), variables, process: None }
+    }
+
+    pub fn command(&self, name: &str) -> Command {
         let urls: Vec<&str> =
             self.sim["rpc_urls"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
         let mut command = Command::new(LANDFALL);
@@ -165,6 +171,7 @@ impl Relay {
             .env("LANDFALL_ENGINE__REBROADCAST_MAX_MS", "2000")
             .env("LANDFALL_ENGINE__SWEEP_MS", "200")
             .env("LANDFALL_LOG__LEVEL", "info")
+            .envs(self.variables.iter().cloned())
             .stdin(Stdio::null());
         command
     }
@@ -199,20 +206,31 @@ impl Relay {
 /// A client that does not give up.
 #[derive(Clone)]
 pub struct Client {
-    base: String,
+    bases: Vec<String>,
+    turn: Arc<AtomicUsize>,
     http: reqwest::Client,
 }
 
 impl Client {
     pub fn new(relay: &Relay) -> Client {
-        Client { base: format!("http://127.0.0.1:{}", relay.port), http: http() }
+        Client::of(std::slice::from_ref(relay))
+    }
+
+    /// A client of several, each asked in turn.
+    pub fn of(relays: &[Relay]) -> Client {
+        let bases = relays.iter().map(|relay| format!("http://127.0.0.1:{}", relay.port));
+        Client { bases: bases.collect(), turn: Arc::default(), http: http() }
+    }
+
+    fn base(&self) -> &str {
+        &self.bases[self.turn.fetch_add(1, Ordering::Relaxed) % self.bases.len()]
     }
 
     /// Sends the same payout with the same key until it is acknowledged.
     pub async fn submit_until_taken(&self, key: String, receiver: String) {
         loop {
             let body = json!({"receiver_id": receiver, "amount": "10", "memo": key});
-            let request = self.http.post(format!("{}/transfer", self.base));
+            let request = self.http.post(format!("{}/transfer", self.base()));
             let answer = request.header("X-Idempotency-Key", &key).json(&body).send().await;
             match answer {
                 Ok(answer) if answer.status().is_success() => return,
@@ -227,7 +245,7 @@ impl Client {
     /// How many are COMPLETED, asked until the relay answers.
     pub async fn completed_eventually(&self) -> usize {
         loop {
-            let answer = self.http.get(format!("{}/metrics", self.base)).send().await;
+            let answer = self.http.get(format!("{}/metrics", self.base())).send().await;
             if let Ok(answer) = answer
                 && let Ok(text) = answer.text().await
             {
@@ -235,7 +253,13 @@ impl Client {
                     line.starts_with("landfall_transfers{") && line.contains("\"COMPLETED\"")
                 });
                 let count = line.and_then(|line| line.rsplit(' ').next()?.parse().ok());
-                return count.unwrap_or(0);
+                // None: no store has answered for it, or nothing is completed yet.
+                if let Some(count) = count {
+                    return count;
+                }
+                if text.contains("landfall_transfers{") {
+                    return 0;
+                }
             }
             pause(Duration::from_millis(50)).await;
         }
@@ -245,7 +269,7 @@ impl Client {
     pub async fn not_completed(&self) -> Vec<Value> {
         let mut open = Vec::new();
         for n in 0..super::PAYOUTS {
-            let url = format!("{}/transfer/{}", self.base, super::key(n));
+            let url = format!("{}/transfer/{}", self.base(), super::key(n));
             let shown: Value = match self.http.get(url).send().await {
                 Ok(answer) => answer.json().await.unwrap_or_default(),
                 Err(error) => json!({"error": error.to_string()}),

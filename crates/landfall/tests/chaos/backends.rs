@@ -1,0 +1,154 @@
+//! Three relays on one shared store: one of them is killed every second, and the store itself twice.
+//!
+//! The ledger is as lossy as for a single relay. Whatever happens, each payout is on the ledger
+//! exactly once, and at least half of them get there meanwhile.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use landfall_servers::{MariaDb, Postgres, Redis, RedisOptions, Server, Sqs};
+use serde_json::json;
+
+use crate::processes::{Client, Relay, Sim, machine, pause};
+use crate::{
+    KILLS, PAYOUTS, RECEIVERS, SETTLE, all_faults, assert_paid_exactly_once, black_out, no_faults,
+    receiver, submit_all,
+};
+
+const RELAYS: usize = 3;
+/// The kills at which the store is killed too.
+const STORE_KILLS: [usize; 2] = [KILLS / 3, 2 * KILLS / 3];
+
+/// A server that can be killed from another thread.
+type Killable = Arc<dyn Deref<Target = Server> + Send + Sync>;
+
+/// A store, a queue, and what a relay must be told of them.
+struct Topology {
+    store: Killable,
+    /// Lives as long as the test.
+    _queue: Option<Killable>,
+    variables: Vec<(&'static str, String)>,
+}
+
+impl Topology {
+    fn new(store: Killable, variables: Vec<(&'static str, String)>) -> Topology {
+        Topology { store, _queue: None, variables }
+    }
+
+    /// A relay of its own name. Leases are short, so that whoever dies is replaced soon.
+    fn relay(&self, sim: &Sim, number: usize) -> Relay {
+        let mut variables: Vec<(String, String)> = vec![
+            ("LANDFALL_INSTANCE__NAME".into(), format!("relay-{number}")),
+            ("LANDFALL_ENGINE__LEASE_MS".into(), "2000".into()),
+            ("LANDFALL_ENGINE__RENEW_MS".into(), "500".into()),
+            ("LANDFALL_STORE__TIMEOUT_MS".into(), "2000".into()),
+        ];
+        variables
+            .extend(self.variables.iter().map(|(name, text)| (name.to_string(), text.clone())));
+        Relay::with(sim, variables)
+    }
+
+    /// kill -9, and a restart on the same data.
+    async fn kill_store(&self) {
+        let store = self.store.clone();
+        let killed = tokio::task::spawn_blocking(move || {
+            store.kill()?;
+            store.restart()
+        });
+        killed.await.expect("no panic").expect("the store starts again");
+    }
+}
+
+fn redis() -> Redis {
+    Redis::start(RedisOptions::default()).expect("Redis starts")
+}
+
+fn postgres() -> Postgres {
+    Postgres::start().expect("PostgreSQL starts")
+}
+
+async fn holds_on(topology: Topology) {
+    let sim = Sim::start(3, 6, 100).await;
+    let registered: Vec<String> = (0..RECEIVERS).step_by(2).map(receiver).collect();
+    sim.post("/sim/register", json!({"account_ids": registered})).await;
+    sim.post("/sim/faults", all_faults()).await;
+    sim.post("/sim/faults", json!({"node": 2, "lag_blocks": 3})).await;
+    let mut relays: Vec<Relay> = (0..RELAYS).map(|number| topology.relay(&sim, number)).collect();
+    let migrated = relays[0].command("migrate").output().expect("migrate runs");
+    assert!(migrated.status.success(), "{}", String::from_utf8_lossy(&migrated.stderr));
+    relays.iter_mut().for_each(Relay::start);
+    let client = Client::of(&relays);
+    let black_outs = tokio::spawn(black_out(sim.clone()));
+    let submitting = tokio::spawn(submit_all(client.clone()));
+
+    for kill in 0..KILLS {
+        let victim = &mut relays[kill % RELAYS];
+        victim.kill();
+        victim.start();
+        if STORE_KILLS.contains(&kill) {
+            topology.kill_store().await;
+        }
+        pause(Duration::from_secs(1)).await;
+    }
+    let completed_meanwhile = client.completed_eventually().await;
+    black_outs.abort();
+    sim.post("/sim/faults", no_faults()).await;
+    submitting.await.expect("the client got every payout acknowledged");
+
+    let deadline = Instant::now() + SETTLE;
+    while client.completed_eventually().await < PAYOUTS && Instant::now() < deadline {
+        pause(Duration::from_millis(200)).await;
+    }
+    let unsettled = client.not_completed().await;
+    let logs: Vec<String> = relays.iter().map(Relay::log_tail).collect();
+    assert!(unsettled.is_empty(), "not completed: {unsettled:#?}\n{}", logs.join("\n---\n"));
+    assert_paid_exactly_once(&sim).await;
+    relays[0].assert_audit_is_clean();
+    println!("{completed_meanwhile} of {PAYOUTS} completed meanwhile");
+    assert!(completed_meanwhile >= PAYOUTS / 2, "only {completed_meanwhile} completed meanwhile");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_relays_on_redis_and_its_streams_pay_exactly_once() {
+    let _alone = machine().await;
+    let redis = redis();
+    let variables = vec![("REDIS_URL", redis.url().to_owned())];
+    holds_on(Topology::new(Arc::new(redis), variables)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_relays_on_postgres_alone_pay_exactly_once() {
+    let _alone = machine().await;
+    let postgres = postgres();
+    let variables = vec![("DATABASE_URL", postgres.url().to_owned())];
+    holds_on(Topology::new(Arc::new(postgres), variables)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_relays_on_postgres_and_redis_streams_pay_exactly_once() {
+    let _alone = machine().await;
+    let (postgres, redis) = (postgres(), redis());
+    let variables =
+        vec![("DATABASE_URL", postgres.url().to_owned()), ("REDIS_URL", redis.url().to_owned())];
+    let topology = Topology::new(Arc::new(postgres), variables);
+    holds_on(Topology { _queue: Some(Arc::new(redis)), ..topology }).await;
+}
+
+#[cfg(feature = "sqs")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_relays_on_mysql_and_sqs_pay_exactly_once() {
+    let _alone = machine().await;
+    let mysql = MariaDb::start().expect("MariaDB starts");
+    let sqs = Sqs::start().expect("the SQS server starts");
+    let variables = vec![
+        ("DATABASE_URL", mysql.url().to_owned()),
+        ("LANDFALL_QUEUE__URL", "sqs:".to_owned()),
+        ("AWS_ENDPOINT_URL", sqs.url().to_owned()),
+        ("AWS_REGION", "us-east-1".to_owned()),
+        ("AWS_ACCESS_KEY_ID", "test".to_owned()),
+        ("AWS_SECRET_ACCESS_KEY", "test".to_owned()),
+    ];
+    let topology = Topology::new(Arc::new(mysql), variables);
+    holds_on(Topology { _queue: Some(Arc::new(sqs)), ..topology }).await;
+}
