@@ -2,6 +2,7 @@
 
 use landfall_core::store::StoreError;
 use rand::RngCore;
+use redis::io::tcp::TcpSettings;
 use redis::{Client, IntoConnectionInfo, TlsCertificates};
 
 use crate::RedisOptions;
@@ -78,6 +79,8 @@ fn client(options: &RedisOptions) -> Result<Client, OpenError> {
     // The parser's own words name no part of the URL, so no password.
     let bad = |error: redis::RedisError| OpenError::BadUrl { cause: error.category().to_owned() };
     let info = options.url.as_str().into_connection_info().map_err(bad)?;
+    // Otherwise the end of a large batch waits for the server to acknowledge its beginning: 40 ms.
+    let info = info.set_tcp_settings(TcpSettings::default().set_nodelay(true));
     if !matches!(info.addr(), redis::ConnectionAddr::TcpTls { .. }) {
         return Client::open(info).map_err(bad);
     }
