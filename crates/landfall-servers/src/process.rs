@@ -19,6 +19,9 @@ pub(crate) const ASK: Duration = Duration::from_millis(10);
 /// How long a server may take to leave when it is asked to.
 const LEAVE_ASKS: usize = 200;
 
+/// Linux counts processor time for user space a hundred times a second, always.
+const TICK: Duration = Duration::from_millis(10);
+
 pub(crate) struct Process {
     child: Child,
     guard: Child,
@@ -80,6 +83,12 @@ impl Process {
             signal(pid, Signal::CONT);
         }
         Ok(())
+    }
+
+    /// Processor time used by all of it so far, by those that have ended too.
+    pub(crate) fn cpu(&self) -> io::Result<Duration> {
+        let ticks: u64 = family(self.child.id())?.into_iter().filter_map(ticks).sum();
+        Ok(TICK * u32::try_from(ticks).unwrap_or(u32::MAX))
     }
 
     fn end_guard(&mut self) -> io::Result<()> {
@@ -149,6 +158,14 @@ fn stat(pid: u32) -> Option<(u32, char)> {
     let mut words = stat.rsplit_once(')')?.1.split_whitespace();
     let state = words.next()?.chars().next()?;
     Some((words.next()?.parse().ok()?, state))
+}
+
+/// What a process and its ended children have used.
+fn ticks(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let words = stat.rsplit_once(')')?.1.split_whitespace();
+    // In user space and in the kernel: its own, then its children's.
+    Some(words.skip(11).take(4).filter_map(|word| word.parse::<u64>().ok()).sum())
 }
 
 /// A zombie only waits to be counted.

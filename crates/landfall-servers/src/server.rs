@@ -161,6 +161,14 @@ impl Server {
         }
     }
 
+    /// Processor time that all its processes have used since it was last started.
+    pub fn cpu(&self) -> Result<Duration> {
+        match self.process().as_ref() {
+            None => Ok(Duration::ZERO),
+            Some(process) => doing("read /proc", process.cpu()),
+        }
+    }
+
     /// The last lines of its log, of all its starts.
     pub fn log_tail(&self) -> String {
         let log = std::fs::read(self.log_path()).unwrap_or_default();

@@ -221,6 +221,21 @@ async fn live(store: &PostgresStore, prefix: &str, number: usize) {
     assert!(transfer.state.is_completed());
 }
 
+/// Processor time of the server and of this process, per transfer, since `before`.
+fn print_cpu(server: &Postgres, before: (Duration, Duration), transfers: usize) {
+    let after = cpu(server);
+    let each = |after: Duration, before: Duration| (after - before) / transfers as u32;
+    let (server, ours) = (each(after.0, before.0), each(after.1, before.1));
+    println!("{:<14}{server:>9.0?} of the server, {ours:.0?} of ours", "processor");
+}
+
+fn cpu(server: &Postgres) -> (Duration, Duration) {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let words = stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().skip(11).take(2));
+    let ticks: u32 = words.into_iter().flatten().filter_map(|word| word.parse::<u32>().ok()).sum();
+    (server.cpu().expect("it runs"), Duration::from_millis(10) * ticks)
+}
+
 async fn moves(store: &Arc<PostgresStore>, callers: usize, transfers: usize) {
     let begin = Instant::now();
     let next = Arc::new(AtomicUsize::new(0));
@@ -296,9 +311,13 @@ async fn main() {
     let store = Arc::new(store);
     println!("{transfers} transfers each, {connections} connections, {flights} flights of a kind");
     for callers in [64, 256, 1024] {
+        let before = cpu(&server);
         moves(&store, callers, transfers).await;
+        print_cpu(&server, before, transfers);
     }
     for callers in [64, 256, 1024] {
+        let before = cpu(&server);
         attempts(&store, callers, transfers).await;
+        print_cpu(&server, before, transfers);
     }
 }

@@ -13,6 +13,7 @@ use landfall_core::store::{Accepted, Result, StoreError};
 use landfall_core::transfer::FIRST_VERSION;
 use landfall_core::{NewTransfer, RailName, Transfer, TransferId, trail};
 use sha2::{Digest, Sha256};
+use tokio_postgres::types::ToSql;
 
 use crate::codes::Codes;
 use crate::connections::{Ask, Connection, Connections, Value, Work, Write};
@@ -229,8 +230,11 @@ fn hash_from(bytes: &[u8]) -> Done<Hash> {
     bytes.try_into().map_err(|_| corrupt("the hash of a key is cut off"))
 }
 
-fn column<T>(new: &[(i64, &Prepared)], value: impl Fn(i64, &Prepared) -> T) -> Box<Vec<T>> {
-    Box::new(new.iter().map(|(id, prepared)| value(*id, prepared)).collect())
+fn column<T: ToSql + Sync + Send + 'static>(
+    new: &[(i64, &Prepared)],
+    value: impl Fn(i64, &Prepared) -> T,
+) -> Value {
+    Box::new(new.iter().map(|(id, prepared)| value(*id, prepared)).collect::<Vec<T>>())
 }
 
 fn payloads(new: &[(i64, &Prepared)]) -> Write {

@@ -5,6 +5,7 @@
 
 use landfall_core::store::{Applied, AppliedBatch};
 use landfall_core::{Move, TransferId, trail};
+use tokio_postgres::types::ToSql;
 
 use crate::connections::{Value, Write};
 use crate::fault::{Done, corrupt, int, text, time};
@@ -133,8 +134,11 @@ const TRAIL: &str = "INSERT INTO trail (transfer, version, entries)
     SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bytea[])";
 
 /// A column of every moved transfer, in the order of their ids.
-fn column<'a, T>(sheet: &Sheet<'a>, value: impl Fn(&Moved<'a>) -> T) -> Box<Vec<T>> {
-    Box::new(sheet.moved.values().map(value).collect())
+fn column<'a, T: ToSql + Sync + Send + 'static>(
+    sheet: &Sheet<'a>,
+    value: impl Fn(&Moved<'a>) -> T,
+) -> Value {
+    Box::new(sheet.moved.values().map(value).collect::<Vec<T>>())
 }
 
 pub(crate) fn write(sheet: &Sheet<'_>, writes: &mut Vec<Write>) -> Done<()> {
