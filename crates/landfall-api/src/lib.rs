@@ -7,7 +7,8 @@
 //! **Rule:** a 2xx answer to a submission is given after the engine has committed it.
 //!
 //! Map: `router` lays the routes; `submit` and `many` take transfers, `read` and `list` show
-//! them, `internal` is the gateway between services, `health` tells how the relay is, `pages` holds what a browser sees; `headers`, `body` and
+//! them, `internal` is the gateway between services, `health` tells how the relay is, `pages` holds
+//! what a browser sees; `headers`, `body` and
 //! `query` read requests; `wire` is what goes out; `auth` and `limit` let people in; `watch`
 //! counts and logs.
 //!

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use landfall_core::attempt::Signed;
 use landfall_core::rail::RailError;
 use landfall_core::store::{Leased, OpenAttempt, Opened, StoreError};
 use landfall_core::wound::{self, Wound};
@@ -397,20 +398,8 @@ impl Driver {
                     return None;
                 }
             };
-            let now_ms = self.shared.clock.now_ms();
-            let moves = self.shared.owner.opening(&batch, &signed.hash, now_ms);
-            let open = OpenAttempt {
-                rail: self.shared.rail.name(),
-                lane: self.face.id.clone(),
-                epoch: deck.epoch(),
-                nonce,
-                purpose: batch.purpose,
-                signed,
-                moves: moves.clone(),
-                marks: self.shared.high_water.marks(),
-                incarnation: self.shared.incarnation(),
-                now_ms,
-            };
+            let open = self.opening(deck.epoch(), nonce, &batch, signed);
+            let moves = open.moves.clone();
             if wound::is(Wound::StoredAfterSent) {
                 self.send_too_early(&open).await;
             }
@@ -448,6 +437,23 @@ impl Driver {
                     return Some(Leave::Again);
                 }
             }
+        }
+    }
+
+    /// What is to be stored before the batch may be sent.
+    fn opening(&self, epoch: Epoch, nonce: Nonce, batch: &Batch, signed: Signed) -> OpenAttempt {
+        let now_ms = self.shared.clock.now_ms();
+        OpenAttempt {
+            rail: self.shared.rail.name(),
+            lane: self.face.id.clone(),
+            epoch,
+            nonce,
+            purpose: batch.purpose,
+            moves: self.shared.owner.opening(batch, &signed.hash, now_ms),
+            signed,
+            marks: self.shared.high_water.marks(),
+            incarnation: self.shared.incarnation(),
+            now_ms,
         }
     }
 

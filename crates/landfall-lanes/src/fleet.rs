@@ -18,6 +18,7 @@ use crate::beacon::Beacon;
 use crate::driver::Driver;
 use crate::high_water::HighWater;
 use crate::owner::{Batch, Owner};
+use crate::patience::Patience;
 use crate::reconcile::{Verdict, explain};
 use crate::settings::LaneSettings;
 use crate::supervise::supervise;
@@ -106,29 +107,11 @@ impl Shared {
 
     /// The waits of somebody whose question was not answered.
     pub fn patience(&self) -> Patience {
-        Patience { next_ms: FIRST_RETRY_MS, max_ms: self.settings.retry_ms }
+        Patience::up_to(self.settings.retry_ms)
     }
 
     async fn nap(&self, ms: u64) {
         self.clock.sleep(Duration::from_millis(ms)).await;
-    }
-}
-
-/// First wait before an unanswered question is repeated: most are lost alone, and a process that
-/// has just started should not sit out the full wait for one.
-const FIRST_RETRY_MS: u64 = 50;
-
-/// Waits that double up to the setting.
-pub(crate) struct Patience {
-    next_ms: u64,
-    max_ms: u64,
-}
-
-impl Patience {
-    pub fn next_wait(&mut self) -> Duration {
-        let wait_ms = self.next_ms.min(self.max_ms);
-        self.next_ms = wait_ms * 2;
-        Duration::from_millis(wait_ms)
     }
 }
 

@@ -15,6 +15,7 @@ mod driver;
 mod fleet;
 mod high_water;
 mod owner;
+mod patience;
 mod reconcile;
 mod resolve;
 mod settings;

@@ -12,7 +12,8 @@
 //! Rules:
 //! - calls block: they wait for other processes, in real time. Inside a runtime, give them a thread
 //!   of their own (`spawn_blocking`) where anything else must go on meanwhile;
-//! - a server keeps the durability settings it is shipped with, except where an option says otherwise;
+//! - a server keeps the durability settings it is shipped with, except where an option says
+//!   otherwise;
 //! - a server ends with its value, and also when the process that started it dies of anything.
 //!
 //! Not here: clients, and installing (`cargo xtask test` does that; what is missing is named in the

@@ -1,9 +1,8 @@
 //! Ports that stay ours between two starts of a server.
 //!
-//! **Rule:** below those that outgoing connections are given: a client that knocks while its server is
-//! down could be given the port itself, and keep the server out for good.
-//! A port is reserved by a lock on a file, so that two tests that start at once cannot both find it
-//! free.
+//! **Rule:** below those that outgoing connections are given: a client that knocks while its server
+//! is down could be given the port itself, and keep the server out for good. A port is reserved by
+//! a lock on a file, so that two tests that start at once cannot both find it free.
 
 use std::fs::{File, OpenOptions};
 use std::net::TcpListener;

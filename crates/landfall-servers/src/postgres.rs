@@ -36,8 +36,8 @@ pub struct PostgresOptions {
     pub tls: Option<(String, String)>,
 }
 
-/// A running PostgreSQL; `url()` is `postgres://postgres@127.0.0.1:PORT/postgres`, a superuser's who
-/// needs no password.
+/// A running PostgreSQL; `url()` is `postgres://postgres@127.0.0.1:PORT/postgres`, a superuser's
+/// who needs no password.
 pub struct Postgres(Server);
 
 /// Whom the server runs as, if not as us.

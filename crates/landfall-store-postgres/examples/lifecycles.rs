@@ -1,8 +1,7 @@
 //! How fast the store is, on a PostgreSQL of its own with the settings it is shipped with.
 //!
-//! `cargo run --release -p landfall-store-postgres --example lifecycles -- [transfers] [connections]
-//! [flights]`
-//! With 64, 256 and 1024 callers, every answer after its commit:
+//! `cargo run --release -p landfall-store-postgres --example lifecycles -- [transfers]
+//! [connections] [flights]` With 64, 256 and 1024 callers, every answer after its commit:
 //! - moves: each caller takes one internal transfer at a time through its life: accepted, then five
 //!   compare-and-sets, each with an entry in the trail;
 //! - attempts: callers accept one payout at a time; eight lanes then carry them, a hundred in each

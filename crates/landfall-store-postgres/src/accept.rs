@@ -1,8 +1,9 @@
 //! New transfers: created, already there, or in conflict.
 //!
 //! **Invariant:** a key, once taken, belongs to its transfer for ever.
-//! A key is found by its SHA-256: nobody can make two keys of one hash, so the hash is the key, of one
-//! length whatever people send. The full key is compared all the same when a transfer is found by it.
+//! A key is found by its SHA-256: nobody can make two keys of one hash, so the hash is the key, of
+//! one length whatever people send. The full key is compared all the same when a transfer is found
+//! by it.
 //!
 //! Ids come from a sequence that no session caches: whoever asks after an id was answered gets a
 //! larger one, whichever instance asks.
@@ -58,8 +59,8 @@ pub(crate) struct Accepting<'a> {
     pub codes: &'a Codes,
 }
 
-/// Ids in the order asked; keys in the order of their hashes, like by everybody, since whoever meets a
-/// key that is being taken waits for that commit.
+/// Ids in the order asked; keys in the order of their hashes, like by everybody, since whoever
+/// meets a key that is being taken waits for that commit.
 const TAKE: &str = "WITH asked AS MATERIALIZED (
         SELECT nextval('transfer_ids') AS id, u.hash, u.fingerprint
         FROM unnest($1::bytea[], $2::bytea[]) AS u(hash, fingerprint))

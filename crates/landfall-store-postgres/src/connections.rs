@@ -3,8 +3,9 @@
 //! **Invariant:** a session whose commits the server might forget is never used, unless the options
 //! accept that by name.
 //! **Rule:** every call ends: the server cancels a statement after the timeout, and a server that
-//! says nothing for a little longer than that is given up. A session that keeps others waiting in the
-//! middle of a transaction (its process is stopped, its network is gone) is ended by the server.
+//! says nothing for a little longer than that is given up. A session that keeps others waiting in
+//! the middle of a transaction (its process is stopped, its network is gone) is ended by the
+//! server.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -191,12 +192,12 @@ impl Session {
     /// Nothing is left to what the server, the database or the role may have as a default.
     ///
     /// Batches arrive as arrays whose length the planner does not know. Tables are new, then large,
-    /// and statistics are late; a plan that reads a whole table is a disaster later. So joins follow
-    /// the batch, row by row through an index, always, and are planned once.
+    /// and statistics are late; a plan that reads a whole table is a disaster later. So joins
+    /// follow the batch, row by row through an index, always, and are planned once.
     ///
     /// `synchronous_commit` is set to what it is. Whoever gave it a weaker default meant it, and is
-    /// told rather than overruled; but once it was found good (or accepted by name), no reload of the
-    /// configuration may weaken it under a session that lasts for days.
+    /// told rather than overruled; but once it was found good (or accepted by name), no reload of
+    /// the configuration may weaken it under a session that lasts for days.
     fn set_up(&self, commit: &str) -> String {
         format!(
             "SET search_path = {};

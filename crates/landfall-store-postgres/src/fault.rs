@@ -28,8 +28,8 @@ impl From<Error> for Fault {
         if *code == SqlState::UNIQUE_VIOLATION && constraint == Some(CLAIMS_KEY) {
             return Fault::Again(what);
         }
-        // Data (22), constraints (23), limits (54), names (42, 3F) and damage (XX001, XX002) contradict
-        // the rules; all else is about the server, and passes.
+        // Data (22), constraints (23), limits (54), names (42, 3F) and damage (XX001, XX002)
+        // contradict the rules; all else is about the server, and passes.
         let class = &code.code()[..2];
         let damaged = matches!(code.code(), "XX001" | "XX002");
         if damaged || matches!(class, "22" | "23" | "54" | "42" | "3F") {

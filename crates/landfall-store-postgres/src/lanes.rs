@@ -1,8 +1,8 @@
 //! Lanes: leases with epochs, nonces, halts.
 //!
-//! **Invariant:** every lease has a new epoch, and an epoch ends with its lease: whoever gave a lane
-//! back, or lost it, stores nothing on it any more. Each of these is one statement that locks the
-//! lane's row, and is judged by the database's own clock once it has the lock.
+//! **Invariant:** every lease has a new epoch, and an epoch ends with its lease: whoever gave a
+//! lane back, or lost it, stores nothing on it any more. Each of these is one statement that locks
+//! the lane's row, and is judged by the database's own clock once it has the lock.
 
 use landfall_core::lane::{Halt, Lane};
 use landfall_core::store::{LEASE_MAX_MS, Leased, Result, StoreError, StoreIdentity};

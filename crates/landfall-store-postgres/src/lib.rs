@@ -1,12 +1,12 @@
 //! PostgreSQL as the truth, for many machines: any number of instances write at once.
 //!
-//! Many callers, few round trips: what is asked while a batch is under way goes together in the next
-//! ([`landfall_gather`]), one statement per table with the rows as arrays. What one writer gives
-//! SQLite for free is held by row locks here; `writer` says how, and why that is enough.
+//! Many callers, few round trips: what is asked while a batch is under way goes together in the
+//! next ([`landfall_gather`]), one statement per table with the rows as arrays. What one writer
+//! gives SQLite for free is held by row locks here; `writer` says how, and why that is enough.
 //! **Invariant:** a session whose commits the server might forget is not used (`connections`).
 //! Not here: what a state means, when to retry, what a ledger says. A connection pooler that hands
-//! each transaction to another session (PgBouncer's transaction mode) does not work with it: sessions
-//! are set up once.
+//! each transaction to another session (PgBouncer's transaction mode) does not work with it:
+//! sessions are set up once.
 
 mod accept;
 mod attempts;
@@ -49,8 +49,8 @@ use crate::writer::{Answer, Batch, Job};
 
 pub use crate::open::OpenError;
 
-/// Jobs in one batch. An accepted or moved transfer is one; an attempt, which moves up to a hundred,
-/// is one too. Larger batches gain nothing and make everybody in them wait longer.
+/// Jobs in one batch. An accepted or moved transfer is one; an attempt, which moves up to a
+/// hundred, is one too. Larger batches gain nothing and make everybody in them wait longer.
 const BATCH_ROWS: usize = 1_000;
 const BATCH_ATTEMPTS: usize = 16;
 

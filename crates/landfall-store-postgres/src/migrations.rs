@@ -15,8 +15,9 @@ pub(crate) const SCHEMA_VERSION: i64 = STEPS.len() as i64;
 const STEPS: [&str; 1] = [FIRST];
 
 /// Hot columns are in a narrow table of their own: an update writes the whole row anew. Its `stage`
-/// is set only while it is due, so that a move between two states in which it is not (into COMPLETED,
-/// above all) touches no index and stays in its page: that is what the room left in pages is for.
+/// is set only while it is due, so that a move between two states in which it is not (into
+/// COMPLETED, above all) touches no index and stays in its page: that is what the room left in
+/// pages is for.
 const FIRST: &str = r#"
 -- The names behind the codes of states and stages.
 CREATE TABLE states (
@@ -40,7 +41,8 @@ CREATE TABLE counts (
 CREATE SEQUENCE transfer_ids AS bigint CACHE 1;
 CREATE SEQUENCE attempt_ids AS bigint CACHE 1;
 
--- Idempotency keys: SHA-256 of (rail, tenant, key). Never deleted, whatever becomes of the transfer.
+-- Idempotency keys: SHA-256 of (rail, tenant, key). Never deleted, whatever becomes of the
+-- transfer.
 CREATE TABLE keys (
     hash bytea PRIMARY KEY,
     transfer bigint NOT NULL,
@@ -179,8 +181,8 @@ pub(crate) async fn look(db: &Client, schema: &str) -> Done<Found> {
     Ok(version.map_or(Found::Foreign, Found::Version))
 }
 
-/// Brings the schema from `found` to the newest, all steps or none. The caller has looked before, and
-/// looks again under the lock: somebody else may have been faster.
+/// Brings the schema from `found` to the newest, all steps or none. The caller has looked before,
+/// and looks again under the lock: somebody else may have been faster.
 pub(crate) async fn migrate(db: &Client, schema: &str) -> Done<Found> {
     db.batch_execute("BEGIN").await?;
     let migrated = steps(db, schema).await;

@@ -35,7 +35,8 @@ pub enum OpenError {
     Replica { at: String },
     #[error(
         "{at} may forget what it has answered: its {setting} is {value}; {remedy}, or accept it by \
-         the name {setting:?} in the store's accept_durability and expect halted lanes after a crash"
+         the name {setting:?} in the store's accept_durability and expect halted lanes after a \
+         crash"
     )]
     Forgetful { at: String, setting: &'static str, value: String, remedy: String },
     #[error(
@@ -53,7 +54,8 @@ pub enum OpenError {
     )]
     Foreign { at: String, schema: String },
     #[error(
-        "{at} does not let this user do it ({cause}); as its owner run `GRANT CREATE ON DATABASE …`, \
+        "{at} does not let this user do it ({cause}); as its owner run \
+         `GRANT CREATE ON DATABASE …`, \
          or run `landfall migrate` as a user who may"
     )]
     Forbidden { at: String, cause: String },

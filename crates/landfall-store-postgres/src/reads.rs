@@ -13,9 +13,9 @@ use crate::codes::{Codes, rail_named};
 use crate::connections::Connections;
 use crate::fault::{Done, corrupt, get, given, int, span, text, time, uint};
 
-/// What is due, oldest first, then what is due further away than anything can be. Rows that somebody
-/// works on are not waited for: they are taken, or about to move. Nothing is locked that is not taken,
-/// so nothing is missed by everybody.
+/// What is due, oldest first, then what is due further away than anything can be. Rows that
+/// somebody works on are not waited for: they are taken, or about to move. Nothing is locked that
+/// is not taken, so nothing is missed by everybody.
 const SWEEP: &str = "WITH due AS MATERIALIZED (
         SELECT id, due_ms FROM transfers
         WHERE stage = $1 AND due_ms <= (extract(epoch FROM now()) * 1000)::bigint

@@ -1,4 +1,5 @@
-//! Encryption, by the `sslmode` of the URL, with the meanings that PostgreSQL's own clients give it.
+//! Encryption, by the `sslmode` of the URL, with the meanings that PostgreSQL's own clients give
+//! it.
 //!
 //! `disable`; `prefer` (the default) and `require` encrypt without asking who answers; `verify-ca`
 //! wants a certificate of `sslrootcert` (a file of PEM; without it, of the public authorities), and

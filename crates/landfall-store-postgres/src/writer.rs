@@ -1,21 +1,25 @@
 //! One transaction of many callers' moves: lock, decide, write.
 //!
-//! Two flights of pipelined statements. The first locks every row that the batch may touch and reads
-//! it; then each job is decided here, in order, against those rows as the jobs before it left them;
-//! the second writes what came of it, one statement per table, and commits.
+//! Two flights of pipelined statements. The first locks every row that the batch may touch and
+//! reads it; then each job is decided here, in order, against those rows as the jobs before it left
+//! them; the second writes what came of it, one statement per table, and commits.
 //!
 //! READ COMMITTED is enough. Each statement sees all that was committed before it began, and a row
-//! once locked (`FOR UPDATE`) changes no more; all that decides an answer is read under such a lock:
+//! once locked (`FOR UPDATE`) changes no more; all that decides an answer is read under such a
+//! lock:
 //! - a transfer's state, version and attempt, under its own;
-//! - a lane's epoch, halt and next nonce, and whether one of its attempts is decided, under the lane's:
-//!   whoever writes any of these holds it;
-//! - a claim's owner and its waiters, under the claim's: whoever waits has locked it. A claim that is
-//!   not there cannot be locked; writing it then meets its primary key, and the batch starts over.
+//! - a lane's epoch, halt and next nonce, and whether one of its attempts is decided, under the
+//!   lane's: whoever writes any of these holds it;
+//! - a claim's owner and its waiters, under the claim's: whoever waits has locked it. A claim that
+//!   is not there cannot be locked; writing it then meets its primary key, and the batch starts
+//!   over.
 //!
-//! What is read without a lock only grows or never changes: nonces behind the opener's marks, members.
+//! What is read without a lock only grows or never changes: nonces behind the opener's marks,
+//! members.
 //!
-//! **Rule:** locks are taken in one order by everybody: lanes, claims, transfers, counts; each by its
-//! key. So no two batches wait for each other; if the server sees it otherwise, the batch starts over.
+//! **Rule:** locks are taken in one order by everybody: lanes, claims, transfers, counts; each by
+//! its key. So no two batches wait for each other; if the server sees it otherwise, the batch
+//! starts over.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -156,8 +160,8 @@ const NOW: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint
 const ATTEMPT_IDS: &str = "SELECT nextval('attempt_ids') FROM generate_series(1, $1::bigint)";
 
 /// Writers of one shard wait for each other until they have committed: with as many shards as there
-/// are likely to be sessions, hardly anybody does. Rows are few, so the sum over them is cheap, and it
-/// is exact: they are written with the moves they count.
+/// are likely to be sessions, hardly anybody does. Rows are few, so the sum over them is cheap, and
+/// it is exact: they are written with the moves they count.
 pub(crate) const COUNT: &str = "INSERT INTO counts (shard, state, transfers)
     SELECT pg_backend_pid() % 64, c.state, c.by FROM unnest($1::smallint[], $2::bigint[])
         AS c(state, by) ORDER BY c.state

@@ -1,8 +1,9 @@
 //! `landfall dev`: everything on this machine, in one process and one folder.
 //!
 //! The relay is the real one; only the ledger is simulated, and it speaks the real protocol over
-//! loopback; the account services are the built-in ones. Nothing is read from `landfall.toml`, and of the environment only `LANDFALL_ENGINE__…`
-//! and `LANDFALL_LOG__…`, so that a trial never reaches a real network.
+//! loopback; the account services are the built-in ones. Nothing is read from `landfall.toml`, and
+//! of the environment only `LANDFALL_ENGINE__…` and `LANDFALL_LOG__…`, so that a trial never
+//! reaches a real network.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU64;

@@ -42,7 +42,8 @@ async fn a_child_says_what_was_committed() {
     crash::work(at(&url).await, run.parse().expect("a number"), say).await;
 }
 
-/// Starts a child, does something terrible once it has said `lines` things, and returns all it said.
+/// Starts a child, does something terrible once it has said `lines` things, and returns all it
+/// said.
 fn interrupt_after(
     url: &str,
     run: u64,

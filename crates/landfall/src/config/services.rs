@@ -32,7 +32,8 @@ pub const PATHS: [&str; 5] = ["withdraw", "deposit", "commit", "rollback", "quer
 const SERVICE_FIELDS: [&str; 8] =
     ["name", "url", "freezes", "commits", "auth_header", "auth", "timeout_ms", "dedupe_window_s"];
 
-const SERVICE_REMEDY: &str = "write {name = \"funding\", url = \"http://10.0.0.5:4001\", freezes = true, \
+const SERVICE_REMEDY: &str = "write {name = \"funding\", url = \"http://10.0.0.5:4001\", \
+     freezes = true, \
      dedupe_window_s = \"forever\"}";
 /// Two calls of this patience fit into what a gateway's client waits.
 const TIMEOUT_MS: u64 = 2_000;

@@ -1,4 +1,5 @@
-//! Three relays on one shared store: one of them is killed every second, and the store itself twice.
+//! Three relays on one shared store: one of them is killed every second, and the store itself
+//! twice.
 //!
 //! The ledger is as lossy as for a single relay. Whatever happens, each payout is on the ledger
 //! exactly once, and at least half of them get there meanwhile.
