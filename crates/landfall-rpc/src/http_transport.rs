@@ -39,8 +39,11 @@ impl HttpTransport {
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        // Said, not left to the build: a binary may hold other providers for other clients.
+        let provider = rustls::crypto::ring::default_provider();
         let tls = HttpsConnectorBuilder::new()
-            .with_webpki_roots()
+            .with_provider_and_webpki_roots(provider)
+            .expect("ring has the default protocol versions")
             .https_or_http()
             .enable_http1()
             .wrap_connector(tcp);

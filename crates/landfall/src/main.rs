@@ -39,6 +39,8 @@ fn main() -> ExitCode {
         // Its worlds have runtimes of their own, on paused time.
         return torture::run(arguments);
     }
+    // Clients that leave the choice to the process get ring; fails only if one was chosen before.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {

@@ -142,6 +142,7 @@ impl World {
             ledger: &mut self.ledger,
             lag_blocks: self.lag_blocks,
             forgets: self.forgets,
+            amnesic: false,
             rpc_addr: "127.0.0.1:3030",
         };
         rpc::handle(&mut node, body)
