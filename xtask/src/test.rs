@@ -92,6 +92,8 @@ fn tests(root: &Path) -> Result<Count> {
     } else {
         command.args(["test", "--workspace", "--features", ALL, "--no-fail-fast"]);
     }
+    // What a test says must not drown in where it was said; that is for whoever runs it alone.
+    command.env("RUST_BACKTRACE", "0");
     println!("$ {}", shown(&command));
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let stdout = child.stdout.take().context("piped above")?;

@@ -42,6 +42,8 @@ impl MariaDb {
             command.arg(at("--socket", &folder.join("socket")));
             command.arg(at("--pid-file", &folder.join("pid")));
             command.arg(at("--init-file", &folder.join("init.sql")));
+            // Of its own: a server that starts deletes what it takes for leftovers of another.
+            command.arg(at("--tmpdir", folder));
             command.arg("--skip-name-resolve").args(user()).args(&more);
             command
         };
