@@ -121,6 +121,9 @@ pub struct Move {
     pub from_state: State,
     /// Expected, unless none: a member of an open attempt is fixed by its attempt alone.
     pub from_version: Option<u64>,
+    /// Expected with the version. A store that went back counts ids and versions anew: only the time
+    /// tells a transfer from the forgotten one whose numbers it was given.
+    pub from_updated_ms: u64,
     /// Expected.
     pub from_attempt: Option<AttemptId>,
     pub state: State,
@@ -146,6 +149,7 @@ impl Move {
             id: transfer.id,
             from_state: transfer.state,
             from_version: Some(transfer.version),
+            from_updated_ms: transfer.updated_ms,
             from_attempt: transfer.attempt,
             state: transfer.state,
             confirmed: transfer.confirmed,

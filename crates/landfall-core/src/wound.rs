@@ -43,7 +43,7 @@ pub enum Wound {
 }
 
 impl Wound {
-    pub const ALL: [Wound; 12] = [
+    pub const ALL: [Wound; 17] = [
         Wound::StoredAfterSent,
         Wound::TimeoutIsFailure,
         Wound::EpochUnchecked,
@@ -56,6 +56,11 @@ impl Wound {
         Wound::SettledTwice,
         Wound::FingerprintIgnored,
         Wound::SightingOutvoted,
+        Wound::CompensatedOnTimeout,
+        Wound::DedupeOutsideCommit,
+        Wound::CommitForgotten,
+        Wound::NotFoundIsFailed,
+        Wound::RefusalNotRecorded,
     ];
 }
 

@@ -194,10 +194,17 @@ impl Driver {
             }
             let settings = &self.shared.settings;
             let (store, rail) = (&self.shared.store, self.shared.rail.name());
+            let before = self.shared.high_water.remembered();
             let leased =
                 store.lease(&self.face.id, rail, &self.shared.instance, settings.lease_ms).await;
             let wait_ms = match leased {
-                Ok(Leased::Yours(lane)) => return Some(lane),
+                Ok(Leased::Yours(lane)) => {
+                    let marks = &self.shared.high_water;
+                    if let Err(reason) = marks.check_lane(&before, &self.face.id, Some(&lane)) {
+                        self.shared.suspect(&reason);
+                    }
+                    return Some(lane);
+                }
                 Ok(Leased::Busy { until_ms, .. }) => until_ms
                     .saturating_sub(self.shared.clock.now_ms())
                     .clamp(settings.retry_ms, settings.renew_ms),
@@ -212,9 +219,6 @@ impl Driver {
     }
 
     async fn serve(&self, lane: Lane, inbox: &mut mpsc::Receiver<Batch>) -> Leave {
-        if let Err(reason) = self.shared.high_water.check_lane(&self.face.id, Some(&lane)) {
-            self.shared.suspect(&reason);
-        }
         if let Some(halt) = &lane.halted {
             self.face.halted.set(Some(halt.reason.clone()));
         }

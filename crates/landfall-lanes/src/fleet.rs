@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 
 use crate::beacon::Beacon;
 use crate::driver::Driver;
-use crate::high_water::HighWater;
+use crate::high_water::{HighWater, Remembered};
 use crate::owner::{Batch, Owner};
 use crate::patience::Patience;
 use crate::reconcile::{Verdict, explain};
@@ -193,9 +193,10 @@ impl Fleet {
             restarts: AtomicU64::new(0),
             life: Mutex::default(),
         });
+        let before = shared.high_water.remembered();
         let stored = shared.store.lanes().await?;
         let identity = shared.store.identity().await?;
-        if let Err(reason) = check_high_water(&shared, &identity, &stored) {
+        if let Err(reason) = check_high_water(&shared, &before, &identity, &stored) {
             shared.suspect(&reason);
         }
         let mut tasks = JoinSet::new();
@@ -345,11 +346,16 @@ async fn drive(
 
 type Checked = Result<(), String>;
 
-fn check_high_water(shared: &Shared, identity: &StoreIdentity, stored: &[Lane]) -> Checked {
+fn check_high_water(
+    shared: &Shared,
+    before: &Remembered,
+    identity: &StoreIdentity,
+    stored: &[Lane],
+) -> Checked {
     shared.high_water.check_store(&identity.id)?;
-    for id in shared.high_water.lanes() {
-        let lane = stored.iter().find(|lane| lane.id == id);
-        shared.high_water.check_lane(&id, lane)?;
+    for id in before.lanes() {
+        let lane = stored.iter().find(|lane| lane.id == *id);
+        shared.high_water.check_lane(before, id, lane)?;
     }
     Ok(())
 }
@@ -357,9 +363,10 @@ fn check_high_water(shared: &Shared, identity: &StoreIdentity, stored: &[Lane]) 
 /// Looks all lanes over: the store against our marks, and the ledger against the store. Returns the
 /// store's incarnation for which that holds; fails if it cannot be told yet.
 async fn look_over(shared: &Shared) -> Result<Result<String, String>, String> {
+    let before = shared.high_water.remembered();
     let identity = shared.store.identity().await.map_err(|error| error.to_string())?;
     let stored = shared.store.lanes().await.map_err(|error| error.to_string())?;
-    if let Err(reason) = check_high_water(shared, &identity, &stored) {
+    if let Err(reason) = check_high_water(shared, &before, &identity, &stored) {
         return Ok(Err(reason));
     }
     let has_a_past = stored.iter().any(|lane| lane.next_nonce.is_some());
@@ -459,6 +466,7 @@ async fn adopt_adopted(shared: &Shared, faces: &[Arc<Face>]) {
 /// Remembers how far all lanes have come, whoever holds them, so that a store that forgets what
 /// another instance stored is noticed here too; and hears of lanes that others halted.
 async fn learn(shared: &Shared, faces: &[Arc<Face>]) {
+    let before = shared.high_water.remembered();
     let Ok(stored) = shared.store.lanes().await else { return };
     for lane in stored.iter().filter(|lane| lane.rail == shared.rail.name()) {
         let face = faces.iter().find(|face| face.id == lane.id);
@@ -471,7 +479,7 @@ async fn learn(shared: &Shared, faces: &[Arc<Face>]) {
         if !shared.cleared.get() {
             continue;
         }
-        if let Err(reason) = shared.high_water.check_lane(&lane.id, Some(lane)) {
+        if let Err(reason) = shared.high_water.check_lane(&before, &lane.id, Some(lane)) {
             return shared.suspect(&reason);
         }
         let last = lane.next_nonce.map(|next| Nonce(next.0.saturating_sub(1)));

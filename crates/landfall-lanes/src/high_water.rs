@@ -22,6 +22,35 @@ pub struct HighWater {
     marks: Mutex<Marks>,
 }
 
+/// The marks of all lanes at one moment.
+#[derive(Debug, Clone)]
+pub struct Remembered(BTreeMap<LaneId, (Epoch, Nonce)>);
+
+impl Remembered {
+    /// The lanes that have marks.
+    pub fn lanes(&self) -> impl Iterator<Item = &LaneId> {
+        self.0.keys()
+    }
+
+    fn check_lane(&self, id: &LaneId, lane: Option<&Lane>) -> Result<(), String> {
+        let Some((epoch, nonce)) = self.0.get(id).copied() else {
+            return Ok(());
+        };
+        let Some(lane) = lane else {
+            return Err(format!("the store has forgotten lane {id}, used up to nonce {nonce}"));
+        };
+        let next = lane.next_nonce.unwrap_or_default();
+        if lane.epoch < epoch || next <= nonce {
+            return Err(format!(
+                "the store is behind on lane {id}: it has epoch {} and next nonce {next}, but an \
+                 attempt with nonce {nonce} was stored under epoch {epoch}",
+                lane.epoch
+            ));
+        }
+        Ok(())
+    }
+}
+
 #[derive(Default)]
 struct Marks {
     store: Option<String>,
@@ -72,29 +101,22 @@ impl HighWater {
         }
     }
 
-    /// Says what the store has forgotten of a lane, if anything. `lane` is none if it has no such
-    /// lane.
-    pub fn check_lane(&self, id: &LaneId, lane: Option<&Lane>) -> Result<(), String> {
-        let Some((epoch, nonce)) = self.marks.lock().lanes.get(id).copied() else {
-            return Ok(());
-        };
-        let Some(lane) = lane else {
-            return Err(format!("the store has forgotten lane {id}, used up to nonce {nonce}"));
-        };
-        let next = lane.next_nonce.unwrap_or_default();
-        if lane.epoch < epoch || next <= nonce {
-            return Err(format!(
-                "the store is behind on lane {id}: it has epoch {} and next nonce {next}, but an \
-                 attempt with nonce {nonce} was stored under epoch {epoch}",
-                lane.epoch
-            ));
-        }
-        Ok(())
+    /// What is known now. To be taken **before** the store is read: what is stored meanwhile is no
+    /// sign that it forgot.
+    pub fn remembered(&self) -> Remembered {
+        Remembered(self.marks.lock().lanes.clone())
     }
 
-    /// The lanes that have marks.
-    pub fn lanes(&self) -> Vec<LaneId> {
-        self.marks.lock().lanes.keys().cloned().collect()
+    /// Says what the store has forgotten of a lane since `before`, if anything. `lane` is none if
+    /// it has no such lane.
+    pub fn check_lane(
+        &self,
+        before: &Remembered,
+        id: &LaneId,
+        lane: Option<&Lane>,
+    ) -> Result<(), String> {
+        // An operator may have had the marks start anew meanwhile.
+        before.check_lane(id, lane).or_else(|_| self.remembered().check_lane(id, lane))
     }
 
     /// The newest nonce of each lane.
@@ -216,13 +238,28 @@ mod tests {
 
         let marks = HighWater::open(&path).unwrap();
         let id = lane(0, 0).id;
-        assert_eq!(marks.check_lane(&id, Some(&lane(3, 8))), Ok(()));
-        assert_eq!(marks.check_lane(&id, Some(&lane(9, 20))), Ok(()));
-        assert!(marks.check_lane(&id, Some(&lane(3, 7))).is_err(), "an attempt is gone");
-        assert!(marks.check_lane(&id, Some(&lane(2, 8))).is_err(), "an epoch is gone");
-        assert!(marks.check_lane(&id, None).is_err(), "the lane is gone");
+        let check = |lane: Option<Lane>| marks.check_lane(&marks.remembered(), &id, lane.as_ref());
+        assert_eq!(check(Some(lane(3, 8))), Ok(()));
+        assert_eq!(check(Some(lane(9, 20))), Ok(()));
+        assert!(check(Some(lane(3, 7))).is_err(), "an attempt is gone");
+        assert!(check(Some(lane(2, 8))).is_err(), "an epoch is gone");
+        assert!(check(None).is_err(), "the lane is gone");
         assert!(marks.check_store("s2").is_err(), "another store");
         assert_eq!(marks.check_store("s1"), Ok(()));
+    }
+
+    #[test]
+    fn what_is_stored_while_the_store_is_read_is_no_sign_that_it_forgot() {
+        let marks = HighWater::in_memory();
+        let id = lane(0, 0).id;
+        marks.record(&id, Epoch(3), Nonce(7)).unwrap();
+        let before = marks.remembered();
+        let read = lane(3, 8);
+        marks.record(&id, Epoch(3), Nonce(8)).unwrap();
+        assert_eq!(marks.check_lane(&before, &id, Some(&read)), Ok(()));
+        assert!(marks.check_lane(&marks.remembered(), &id, Some(&read)).is_err());
+        marks.accept("s1", &[lane(1, 4)]).unwrap();
+        assert_eq!(marks.check_lane(&before, &id, Some(&lane(1, 4))), Ok(()), "adopted");
     }
 
     #[test]
@@ -231,7 +268,8 @@ mod tests {
         let path = folder.path().join("high-water");
         std::fs::write(&path, "\nstore s1 ;\nlane 3 7 a ;\nlane 3 8 b:to\nlane 4 9 c ;").unwrap();
         let marks = HighWater::open(&path).unwrap();
-        assert_eq!(marks.lanes(), [LaneId::new("a"), LaneId::new("c")]);
+        let lanes: Vec<LaneId> = marks.remembered().lanes().cloned().collect();
+        assert_eq!(lanes, [LaneId::new("a"), LaneId::new("c")]);
     }
 
     #[test]
@@ -245,6 +283,7 @@ mod tests {
         drop(marks);
         let marks = HighWater::open(&path).unwrap();
         assert_eq!(marks.check_store("s2"), Ok(()));
-        assert_eq!(marks.check_lane(&lane(0, 0).id, Some(&lane(1, 4))), Ok(()));
+        let (id, stored) = (lane(0, 0).id, lane(1, 4));
+        assert_eq!(marks.check_lane(&marks.remembered(), &id, Some(&stored)), Ok(()));
     }
 }

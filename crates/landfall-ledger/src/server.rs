@@ -13,9 +13,12 @@ use std::future::Future;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::response::Response;
 use axum::routing::{get, post};
 use axum::serve::ListenerExt as _;
+use hyper::service::Service as _;
+use hyper_util::service::TowerToHyperService;
 use landfall_core::Clock;
 use tokio::net::TcpListener;
 
@@ -56,6 +59,13 @@ pub fn router(book: Arc<dyn Book>, clock: Arc<dyn Clock>) -> Router {
         // The limit with its own words is in `body`.
         .layer(DefaultBodyLimit::disable())
         .with_state(Service { book, clock })
+}
+
+/// One request without a connection, as simulated services have it.
+pub async fn handle(routes: &Router, request: Request) -> Response {
+    let answer: Result<Response, std::convert::Infallible> =
+        TowerToHyperService::new(routes.clone()).call(request).await;
+    answer.unwrap_or_else(|never| match never {})
 }
 
 /// Serves a book until `shutdown`, then lets the answers under way finish.

@@ -25,9 +25,8 @@ use axum::{Json, Router};
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
-use hyper::service::{Service as _, service_fn};
+use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use hyper_util::service::TowerToHyperService;
 use landfall_core::Clock;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -148,19 +147,13 @@ async fn connection(world: Arc<World>, stream: TcpStream, routes: Router) {
         async move {
             let request = request.map(Body::new);
             if request.uri().path().starts_with("/sim/") {
-                return Ok(call(&routes, request).await);
+                return Ok(server::handle(&routes, request).await);
             }
             serve(&world, request).await
         }
     });
     // Ends with an error whenever a fault closes it, or a client goes away.
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
-}
-
-async fn call(routes: &Router, request: Request) -> Response {
-    let answer: Result<Response, std::convert::Infallible> =
-        TowerToHyperService::new(routes.clone()).call(request).await;
-    answer.unwrap_or_else(|never| match never {})
 }
 
 async fn serve(world: &Arc<World>, request: Request) -> Result<Response, Lost> {

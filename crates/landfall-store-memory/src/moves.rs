@@ -33,7 +33,9 @@ impl Tables {
     pub(crate) fn is_current(&self, step: &Move) -> bool {
         self.transfers.get(&step.id).is_some_and(|transfer| {
             transfer.state == step.from_state
-                && step.from_version.is_none_or(|version| version == transfer.version)
+                && step.from_version.is_none_or(|version| {
+                    version == transfer.version && step.from_updated_ms == transfer.updated_ms
+                })
                 && transfer.attempt == step.from_attempt
         })
     }

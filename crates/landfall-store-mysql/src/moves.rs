@@ -79,6 +79,7 @@ impl Carrier {
 struct Hot {
     state: i64,
     version: i64,
+    updated_ms: i64,
     carrier: Carrier,
 }
 
@@ -164,7 +165,8 @@ impl<'a> Batch<'a> {
             let attempt: Option<i64> = take(&mut row, 3)?;
             let carrier = attempt.map_or(Carrier::Nobody, Carrier::Attempt);
             let (state, version) = (take(&mut row, 1)?, take(&mut row, 2)?);
-            self.hot.insert(take(&mut row, 0)?, Hot { state, version, carrier });
+            let hot = Hot { state, version, updated_ms: take(&mut row, 4)?, carrier };
+            self.hot.insert(take(&mut row, 0)?, hot);
         }
         Ok(())
     }
@@ -180,7 +182,9 @@ impl<'a> Batch<'a> {
         let Some(hot) = self.hot.get(&prepared.id) else { return Ok(false) };
         let version = step.from_version.map(int).transpose()?;
         Ok(hot.state == self.codes.code(step.from_state)?
-            && version.is_none_or(|version| version == hot.version)
+            && version.is_none_or(|version| {
+                version == hot.version && time(step.from_updated_ms) == hot.updated_ms
+            })
             && hot.carrier.is(step.from_attempt))
     }
 
@@ -198,7 +202,8 @@ impl<'a> Batch<'a> {
             self.entered.count(hot.state, -1);
             self.entered.count(state, 1);
         }
-        *hot = Hot { state, version: hot.version + 1, carrier };
+        let updated_ms = time(step.at_ms);
+        *hot = Hot { state, version: hot.version + 1, updated_ms, carrier };
         let version = hot.version;
         if let Some(entries) = &prepared.trail {
             self.trail.push((id, version, entries));
@@ -281,7 +286,7 @@ pub(crate) struct Locks {
 
 fn lock_transfers(script: &mut Script, ids: BTreeSet<i64>) -> usize {
     let statement = script.say(
-        "SELECT id, state, version, attempt FROM landfall_transfers FORCE INDEX (PRIMARY)
+        "SELECT id, state, version, attempt, updated_ms FROM landfall_transfers FORCE INDEX (PRIMARY)
          WHERE id IN ",
     );
     script.ints(ids).text(" ORDER BY id FOR UPDATE");

@@ -79,7 +79,9 @@ impl<'a> Sheet<'a> {
         let Some(held) = self.transfers.get(&int(step.id.0)?) else { return Ok(false) };
         let version = step.from_version.map(int).transpose()?;
         Ok(held.state == step.from_state
-            && version.is_none_or(|version| version == held.version)
+            && version.is_none_or(|version| {
+                version == held.version && time(step.from_updated_ms) == held.updated_ms
+            })
             && held.attempt == step.from_attempt.map(|id| int(id.0)).transpose()?)
     }
 
@@ -98,6 +100,7 @@ impl<'a> Sheet<'a> {
         let from = held.state;
         held.state = step.state;
         held.version += 1;
+        held.updated_ms = time(step.at_ms);
         held.attempt = attempt;
         let version = held.version;
         self.count(from, step.state)?;

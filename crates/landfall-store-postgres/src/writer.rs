@@ -117,6 +117,7 @@ impl Needs {
 pub(crate) struct Held {
     pub state: State,
     pub version: i64,
+    pub updated_ms: i64,
     pub attempt: Option<i64>,
 }
 
@@ -143,11 +144,11 @@ pub(crate) struct Sheet<'a> {
     counts: BTreeMap<i16, i64>,
 }
 
-const LOCK: &str = "SELECT id, state, version, attempt FROM transfers
+const LOCK: &str = "SELECT id, state, version, attempt, updated_ms FROM transfers
     WHERE id = ANY($1) ORDER BY id FOR UPDATE";
 
 /// With the members of attempts and the waiters of claims, which the caller has locked.
-const LOCK_MORE: &str = "SELECT id, state, version, attempt FROM transfers
+const LOCK_MORE: &str = "SELECT id, state, version, attempt, updated_ms FROM transfers
     WHERE id = ANY(ARRAY(
         SELECT unnest($1::bigint[])
         UNION SELECT unnest(a.members) FROM attempts a WHERE a.id = ANY($2)
@@ -226,7 +227,8 @@ impl<'a> Batch<'a> {
         };
         for row in held {
             let state = self.codes.state(get(row, 1)?)?;
-            let held = Held { state, version: get(row, 2)?, attempt: get(row, 3)? };
+            let (version, updated_ms) = (get(row, 2)?, get(row, 4)?);
+            let held = Held { state, version, updated_ms, attempt: get(row, 3)? };
             sheet.transfers.insert(get(row, 0)?, held);
         }
         Ok(sheet)

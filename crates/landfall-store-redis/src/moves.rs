@@ -30,6 +30,7 @@ pub(crate) fn encode(step: &Move, args: &mut Args) -> Done<()> {
         step.id.to_string().into(),
         code(step.from_state).into(),
         or_empty(step.from_version),
+        step.from_updated_ms.to_string().into(),
         or_empty(step.from_attempt),
         code(step.state).into(),
         or_empty(step.due_ms),

@@ -67,7 +67,8 @@ impl Tx<'_> {
                 state = ?5, version = version + 1, attempt = ?6, due_ms = ?7, stage_retries = ?8,
                 retry_count = ?9, updated_ms = ?10, completed_ms = ?11, dead = ?12, tx_hash = ?13,
                 aside = ?14, error = ?15, confirmed = ?16
-            WHERE id = ?1 AND state = ?2 AND version = coalesce(?3, version) AND attempt IS ?4";
+            WHERE id = ?1 AND state = ?2 AND version = coalesce(?3, version) AND attempt IS ?4
+                AND (?3 IS NULL OR updated_ms = ?17)";
         let changed = self.db.prepare_cached(sql)?.execute(rusqlite::params![
             id,
             from,
@@ -85,6 +86,7 @@ impl Tx<'_> {
             step.aside,
             prepared.error,
             step.confirmed,
+            time(step.from_updated_ms),
         ])?;
         if changed == 0 {
             return Ok(false);

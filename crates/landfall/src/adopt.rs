@@ -112,17 +112,18 @@ pub async fn run(asked: &AdoptArguments, read: &ReadArguments) -> Result<()> {
 
 /// The lanes that stand still, of those that were asked for.
 async fn gather(desk: &Desk, marks: &HighWater, asked: &AdoptArguments) -> Result<Vec<Case>> {
+    let before = marks.remembered();
     let stored = desk.store.lanes().await?;
     let identity = desk.store.identity().await?;
     let replaced = marks.check_store(&identity.id).err();
     let mut troubled: Vec<(LaneId, String)> = Vec::new();
     let mut behind = Vec::new();
-    for id in marks.lanes() {
-        let lane = stored.iter().find(|lane| lane.id == id);
-        let why = marks.check_lane(&id, lane).err().or_else(|| replaced.clone());
+    for id in before.lanes() {
+        let lane = stored.iter().find(|lane| lane.id == *id);
+        let why = marks.check_lane(&before, id, lane).err().or_else(|| replaced.clone());
         if let Some(why) = why {
             behind.push(id.clone());
-            troubled.push((id, why));
+            troubled.push((id.clone(), why));
         }
     }
     for lane in &stored {

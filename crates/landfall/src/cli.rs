@@ -318,9 +318,12 @@ pub struct TortureArguments {
     /// What happens by chance, apart from what a seed plans; the seed itself unless given.
     #[arg(long)]
     pub dice: Option<u64>,
-    /// Transfers of each world, whatever its seed says.
+    /// Payouts of each world, whatever its seed says.
     #[arg(long)]
     pub transfers: Option<usize>,
+    /// Orders between services of each world, whatever its seed says.
+    #[arg(long)]
+    pub moves: Option<usize>,
     /// Relays that share each world's store, whatever its seed says.
     #[arg(long)]
     pub instances: Option<usize>,

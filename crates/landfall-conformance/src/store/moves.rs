@@ -13,6 +13,7 @@ checks!(World:
     a_move_replaces_every_value_and_grows_the_version,
     a_move_from_another_state_is_stale,
     a_move_from_another_version_is_stale,
+    a_move_from_another_life_of_the_id_is_stale,
     a_move_from_another_attempt_is_stale,
     a_move_of_a_transfer_nobody_accepted_is_stale,
     a_stale_move_leaves_no_trail_and_ends_no_claim,
@@ -109,6 +110,22 @@ async fn a_move_from_another_version_is_stale(world: World) {
         step.from_version = Some(version);
         check_stale(&world, &transfer, step).await;
     }
+}
+
+/// A store that went back gives a forgotten transfer's id to another, which may have come as far.
+async fn a_move_from_another_life_of_the_id_is_stale(world: World) {
+    let transfer = world.accept(world.fresh("k")).await;
+    let mut step = prepared(&transfer, world.now_ms());
+    step.from_updated_ms = transfer.updated_ms - 1;
+    check_stale(&world, &transfer, step).await;
+    let mut second = prepared(&transfer, world.now_ms() + 5);
+    assert_eq!(world.apply(second.clone()).await, Applied::Applied);
+    let moved = world.get(transfer.id).await;
+    second = Move::of(&moved, world.now_ms() + 9).note(Note::Retry);
+    second.from_updated_ms = transfer.updated_ms;
+    check_stale(&world, &moved, second.clone()).await;
+    second.from_updated_ms = moved.updated_ms;
+    assert_eq!(world.apply(second).await, Applied::Applied);
 }
 
 async fn a_move_from_another_attempt_is_stale(world: World) {

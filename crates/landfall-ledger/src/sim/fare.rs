@@ -12,9 +12,9 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::{Lost, Troubled, World, call};
+use super::{Lost, Troubled, World};
 use crate::faults::Fortune;
-use crate::server::Declined;
+use crate::server::{self, Declined};
 use crate::words::ReqId;
 
 /// What a relay calls, by the first word of the path. The rest is for tests to set up and look.
@@ -143,7 +143,7 @@ async fn deliver(service: &Troubled, asked: Asked, declined: bool) -> Response {
         request.extensions_mut().insert(Declined);
     }
     let is_put_off = service.put_off.lock().contains(&path.to_lowercase());
-    let response = call(&service.routes, request).await;
+    let response = server::handle(&service.routes, request).await;
     if is_put_off { in_progress_if_unknown(response).await } else { response }
 }
 

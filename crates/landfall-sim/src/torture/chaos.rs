@@ -1,5 +1,6 @@
-//! The weather: what strikes instances, nodes and the ledger, tick by tick.
+//! The weather: what strikes instances, nodes, the ledger and the services, tick by tick.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use landfall_store_memory::{MemoryStore, Snapshot};
@@ -9,6 +10,7 @@ use super::clients::Town;
 use super::instance::Instance;
 use super::plan::Plan;
 use super::seat::Dice;
+use super::services::{NAMES, Services};
 use crate::near::keys;
 use crate::near::ledger::{Decree, Refusals};
 use crate::near::server::RELAY;
@@ -36,12 +38,16 @@ pub struct Chaos {
     pub plan: Arc<Plan>,
     pub dice: Arc<Dice>,
     pub network: Arc<Network>,
+    pub services: Arc<Services>,
     pub store: Arc<MemoryStore>,
     pub keys: Vec<SecretKey>,
     pub ailing: Vec<Ailing>,
     node_until: Vec<Option<u64>>,
     black_out_until: Option<u64>,
     amnesia_until: Option<u64>,
+    service_until: Vec<Option<u64>>,
+    /// Blocked accounts by service and user, and until when.
+    blocked: BTreeMap<(usize, u64), u64>,
     backup: Option<(u64, Snapshot)>,
     /// Tokens given to and taken from the relay by decree.
     pub gained: u128,
@@ -55,6 +61,7 @@ impl Chaos {
         plan: Arc<Plan>,
         dice: Arc<Dice>,
         network: Arc<Network>,
+        services: Arc<Services>,
         store: Arc<MemoryStore>,
         keys: Vec<SecretKey>,
     ) -> Chaos {
@@ -63,6 +70,8 @@ impl Chaos {
             node_until: vec![None; plan.nodes],
             black_out_until: None,
             amnesia_until: None,
+            service_until: vec![None; NAMES.len()],
+            blocked: BTreeMap::new(),
             keys_used: 0,
             backup: None,
             gained: 0,
@@ -70,6 +79,7 @@ impl Chaos {
             plan,
             dice,
             network,
+            services,
             store,
             keys,
         }
@@ -81,6 +91,7 @@ impl Chaos {
         }
         self.strike_nodes(tick);
         self.strike_ledger();
+        self.strike_services(tick).await;
         self.strike_store(tick, town);
     }
 
@@ -200,6 +211,38 @@ impl Chaos {
         ledger.submit_first(Arc::new(signed));
     }
 
+    async fn strike_services(&mut self, tick: u64) {
+        for service in 0..NAMES.len() {
+            if self.service_until[service].is_some_and(|until| tick >= until) {
+                self.services.set_down(service, false);
+                self.service_until[service] = None;
+            } else if self.service_until[service].is_none()
+                && self.dice.strikes(self.plan.service_down / 4.0)
+            {
+                self.services.crash(service);
+                self.services.set_down(service, true);
+                self.service_until[service] = Some(tick + self.dice.between(4, DOWN_TICKS));
+            }
+        }
+        for (service, user) in self.overdue_blocks(tick) {
+            self.services.block(service, user, false).await;
+        }
+        if self.dice.strikes(self.plan.account_blocked / 4.0) {
+            let service = self.dice.between(0, NAMES.len() as u64 - 1) as usize;
+            let user = self.dice.between(1, self.plan.users as u64);
+            self.services.block(service, user, true).await;
+            self.blocked.insert((service, user), tick + self.dice.between(4, TROUBLE_TICKS));
+        }
+    }
+
+    /// Takes those out that are to be freed by now.
+    fn overdue_blocks(&mut self, tick: u64) -> Vec<(usize, u64)> {
+        let due = self.blocked.iter().filter(|(_, until)| tick >= **until);
+        let due: Vec<(usize, u64)> = due.map(|(account, _)| *account).collect();
+        self.blocked.retain(|_, until| tick < *until);
+        due
+    }
+
     fn strike_store(&mut self, tick: u64, town: &Town) {
         if self.plan.store_rollback == 0.0 || town.promises.lock().store_went_back {
             return;
@@ -217,8 +260,14 @@ impl Chaos {
         }
     }
 
-    /// Everything is well again: nodes, clocks, funds.
+    /// Everything is well again: nodes, services, clocks, funds.
     pub async fn calm(&mut self, instances: &mut [Instance]) {
+        for service in 0..NAMES.len() {
+            self.services.set_down(service, false);
+        }
+        for (service, user) in self.overdue_blocks(u64::MAX) {
+            self.services.block(service, user, false).await;
+        }
         self.network.all(|switch| *switch = Switch::default());
         self.network.ledger.lock().refuse_included(Refusals::default());
         let relay: near_primitives::types::AccountId =

@@ -1,8 +1,9 @@
-//! Clients that do not give up: each sends its payout until it is acknowledged, and asks again.
+//! Clients that do not give up: each sends its wish until it is acknowledged, and asks again.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use landfall_core::internal::Order;
 use landfall_core::near::Payout;
 use landfall_core::store::Accepted;
 use landfall_core::{Clock, Payload};
@@ -38,14 +39,10 @@ impl Town {
     }
 
     /// One try; none if nobody answered.
-    async fn submit(&self, key: &str, receiver: &str, amount: u128) -> Option<Accepted> {
+    async fn submit(&self, key: &str, payload: &Payload) -> Option<Accepted> {
         let engine = self.some_engine()?;
-        let payout = Payout::new(&terms(), receiver, &amount.to_string(), Some(key)).ok()?;
-        let submission = Submission {
-            tenant: String::new(),
-            key: key.to_owned(),
-            payload: Payload::Near(payout),
-        };
+        let submission =
+            Submission { tenant: String::new(), key: key.to_owned(), payload: payload.clone() };
         tokio::select! {
             biased;
             answer = engine.submit(vec![submission]) => answer.ok()?.into_iter().next(),
@@ -60,9 +57,10 @@ impl Town {
         }
     }
 
-    fn acknowledge(&self, key: &str, id: u64, receiver: &str, amount: u128) {
+    fn acknowledge(&self, key: &str, id: u64, payload: &Payload) {
         self.trace.line(format!("{} client {key} acknowledged as {id}", self.base.now_ms()));
-        let fresh = Acknowledged { id, receiver: receiver.to_owned(), amount };
+        let (receiver, amount) = (payload.receiver().into_owned(), payload.amount());
+        let fresh = Acknowledged { id, receiver, amount };
         let known = self.promises.lock().acknowledged.insert(key.to_owned(), fresh.clone());
         if let Some(known) = known.filter(|known| *known != fresh) {
             self.contradict(format!("{key} was {known:?} and is now {fresh:?}"));
@@ -70,12 +68,37 @@ impl Town {
     }
 }
 
-/// One payout's client.
-pub async fn client(town: Arc<Town>, key: String, receiver: String, amount: u128) {
+/// What a client wants, and something else that it may ask for by mistake under the same key.
+pub struct Wish {
+    pub key: String,
+    pub payload: Payload,
+    pub other: Payload,
+}
+
+impl Wish {
+    /// A payout. Its key is its memo too.
+    pub fn payout(key: String, receiver: &str, amount: u128) -> Wish {
+        let payout = |amount: u128| {
+            let payout = Payout::new(&terms(), receiver, &amount.to_string(), Some(&key));
+            Payload::Near(payout.expect("worlds pay well-formed accounts"))
+        };
+        Wish { payload: payout(amount), other: payout(amount + 1), key }
+    }
+
+    /// A move between services. Its key is the id of its request.
+    pub fn order(key: String, order: Order) -> Wish {
+        let other = Order { amount: order.amount + 1, ..order.clone() };
+        Wish { key, payload: Payload::Internal(order), other: Payload::Internal(other) }
+    }
+}
+
+/// One wish's client.
+pub async fn client(town: Arc<Town>, wish: Wish) {
+    let Wish { key, payload, other } = wish;
     loop {
-        match town.submit(&key, &receiver, amount).await {
+        match town.submit(&key, &payload).await {
             Some(Accepted::Created(transfer) | Accepted::Already(transfer)) => {
-                town.acknowledge(&key, transfer.id.0, &receiver, amount);
+                town.acknowledge(&key, transfer.id.0, &payload);
                 break;
             }
             Some(Accepted::Conflict(_)) => {
@@ -86,15 +109,13 @@ pub async fn client(town: Arc<Town>, key: String, receiver: String, amount: u128
     }
     town.sleep(1, 20_000).await;
     // Asked again, the same answer; asked for something else, a refusal without effect.
-    if let Some(answer) = town.submit(&key, &receiver, amount).await {
+    if let Some(answer) = town.submit(&key, &payload).await {
         match answer {
-            Accepted::Already(transfer) => {
-                town.acknowledge(&key, transfer.id.0, &receiver, amount);
-            }
+            Accepted::Already(transfer) => town.acknowledge(&key, transfer.id.0, &payload),
             other => town.contradict(format!("{key} sent again was answered {other:?}")),
         }
     }
-    if let Some(answer) = town.submit(&key, &receiver, amount + 1).await
+    if let Some(answer) = town.submit(&key, &other).await
         && !matches!(answer, Accepted::Conflict(_))
     {
         town.contradict(format!("{key} with another amount was answered {answer:?}"));

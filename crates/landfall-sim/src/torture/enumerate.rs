@@ -21,16 +21,22 @@ pub enum Scenario {
     Fence,
     /// The instance is told to leave, and started again.
     Shutdown,
+    /// Funds move from one service to the other.
+    Committed,
+    /// The target refuses, and the funds return.
+    RolledBack,
 }
 
 impl Scenario {
-    pub const ALL: [Scenario; 6] = [
+    pub const ALL: [Scenario; 8] = [
         Scenario::OneTransfer,
         Scenario::Poison,
         Scenario::Waiters,
         Scenario::Takeover,
         Scenario::Fence,
         Scenario::Shutdown,
+        Scenario::Committed,
+        Scenario::RolledBack,
     ];
 
     fn plan(self) -> Plan {
@@ -42,6 +48,9 @@ impl Scenario {
             Scenario::Takeover => Plan { transfers: 3, receivers: 2, instances: 2, ..calm },
             Scenario::Fence => Plan { transfers: 2, receivers: 1, storm_ms: 30_000, ..calm },
             Scenario::Shutdown => Plan { transfers: 4, receivers: 2, ..calm },
+            Scenario::Committed | Scenario::RolledBack => {
+                Plan { transfers: 0, moves: 1, users: 1, ..calm }
+            }
         }
     }
 }

@@ -1,9 +1,10 @@
-//! One relay instance: the real engine and the real rail, in a seat.
+//! One relay instance: the real engine and the real rails, in a seat.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use landfall_core::Clock;
+use landfall_core::courier::Courier;
 use landfall_core::rail::Rail;
 use landfall_core::store::Store;
 use landfall_engine::{Engine, Parts, Settings};
@@ -14,6 +15,7 @@ use landfall_rpc::{Endpoints, Url};
 use near_crypto::SecretKey;
 
 use super::seat::{Seat, SeatClock};
+use super::services::{self, Services};
 use super::store::FaultyStore;
 use super::wire::{FaultyQueue, FaultyWire};
 use crate::near::server::{CHAIN_ID, RELAY, TOKEN};
@@ -27,6 +29,7 @@ pub struct Instance {
     pub seat: Arc<Seat>,
     store: Arc<dyn Store>,
     network: Arc<Network>,
+    services: Arc<Services>,
     keys: Vec<SecretKey>,
     /// Outlives crashes, as the file in the data folder does.
     high_water: Arc<HighWater>,
@@ -38,10 +41,11 @@ impl Instance {
         seat: Arc<Seat>,
         store: Arc<dyn Store>,
         network: Arc<Network>,
+        services: Arc<Services>,
         keys: Vec<SecretKey>,
     ) -> Instance {
         let high_water = Arc::new(HighWater::in_memory());
-        Instance { seat, store, network, keys, high_water, engine: None }
+        Instance { seat, store, network, services, keys, high_water, engine: None }
     }
 
     pub fn engine(&self) -> Option<Arc<Engine>> {
@@ -56,24 +60,12 @@ impl Instance {
         self.seat.revive();
         self.seat.log("starts");
         let clock: Arc<dyn Clock> = Arc::new(SeatClock(self.seat.clone()));
-        let wire = FaultyWire { seat: self.seat.clone(), inner: self.network.clone() };
-        let nodes = self.seat.plan.nodes;
-        let urls = (0..nodes)
-            .map(|node| Url::parse(&format!("http://node{node}")).expect("a well-formed address"));
-        let endpoints =
-            Endpoints::new(urls.collect(), Arc::new(wire), clock.clone(), Default::default())
-                .expect("a world has nodes");
-        let keys = self.keys.iter();
-        let keys = keys.map(|key| Key::parse(&key.to_string()).expect("a well-formed key"));
-        let settings = NearSettings::new(CHAIN_ID, TOKEN, RELAY, keys.collect());
-        let rail = NearRail::new(settings, endpoints, clock.clone()).expect("a sound rail");
-        let rail: Arc<dyn Rail> = Arc::new(rail);
         let queue = FaultyQueue { seat: self.seat.clone(), inner: Arc::new(RingQueue::new(50)) };
         let started = Engine::start(Parts {
             store: Arc::new(FaultyStore { seat: self.seat.clone(), inner: self.store.clone() }),
             queue: Arc::new(queue),
-            rails: vec![rail],
-            couriers: Vec::new(),
+            rails: self.rails(&clock),
+            couriers: self.couriers(&clock),
             clock,
             high_water: self.high_water.clone(),
             role: landfall_engine::Role::Both,
@@ -85,6 +77,33 @@ impl Instance {
             biased;
             _ = self.seat.dying.notified() => {}
             engine = started => self.engine = engine.ok(),
+        }
+    }
+
+    /// The rail to the ledger, in worlds that pay anybody there.
+    fn rails(&self, clock: &Arc<dyn Clock>) -> Vec<Arc<dyn Rail>> {
+        if self.seat.plan.transfers == 0 {
+            return Vec::new();
+        }
+        let wire = FaultyWire { seat: self.seat.clone(), inner: self.network.clone() };
+        let nodes = self.seat.plan.nodes;
+        let urls = (0..nodes)
+            .map(|node| Url::parse(&format!("http://node{node}")).expect("a well-formed address"));
+        let endpoints =
+            Endpoints::new(urls.collect(), Arc::new(wire), clock.clone(), Default::default())
+                .expect("a world has nodes");
+        let keys = self.keys.iter();
+        let keys = keys.map(|key| Key::parse(&key.to_string()).expect("a well-formed key"));
+        let settings = NearSettings::new(CHAIN_ID, TOKEN, RELAY, keys.collect());
+        let rail = NearRail::new(settings, endpoints, clock.clone()).expect("a sound rail");
+        vec![Arc::new(rail)]
+    }
+
+    /// The rail between the services, in worlds that move anything there.
+    fn couriers(&self, clock: &Arc<dyn Clock>) -> Vec<Arc<dyn Courier>> {
+        match self.seat.plan.moves {
+            0 => Vec::new(),
+            _ => vec![Arc::new(services::rail(&self.seat, &self.services, clock))],
         }
     }
 

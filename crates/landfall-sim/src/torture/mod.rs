@@ -1,13 +1,13 @@
 //! The machine that tries to make Landfall pay twice.
 //!
-//! From one seed: the real engine and the real rail, several instances of them on one store and one
-//! ledger, in one thread, on paused time, without sockets. A **storm** in which everything goes
+//! From one seed: the real engine and the real rails, several instances of them on one store, one
+//! ledger and two account services, in one thread, on paused time, without sockets. A **storm** in which everything goes
 //! wrong that the seed's [`Plan`] names, then a **calm** in which everything must come to rest.
 //! Safety is checked throughout, by [`checkers`]; the same seed gives the same history, byte for
 //! byte ([`Report::digest`]).
 //!
 //! Map: [`plan`] draws the faults; [`seat`] is where an instance is crashed, frozen and lied to by
-//! `store` and `wire`; `chaos` is the weather; `clients` and `operator` are the people.
+//! `store`, `wire` and `services`; `chaos` is the weather; `clients` and `operator` are the people.
 
 pub mod checkers;
 pub mod enumerate;
@@ -19,6 +19,7 @@ mod clients;
 mod instance;
 mod operator;
 mod run;
+mod services;
 mod store;
 mod wire;
 

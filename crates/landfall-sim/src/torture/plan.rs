@@ -20,8 +20,12 @@ pub struct Plan {
     pub instances: usize,
     pub nodes: usize,
     pub keys: usize,
+    /// Payouts on the ledger.
     pub transfers: usize,
     pub receivers: usize,
+    /// Orders to move funds between the two services, and whose funds.
+    pub moves: usize,
+    pub users: usize,
     pub block_ms: u64,
     /// How long the faults last.
     pub storm_ms: u64,
@@ -53,6 +57,12 @@ pub struct Plan {
     pub included_invalid: f64,
     pub unregister: f64,
     pub drain: f64,
+    /// A service ends after it has acted and before it has answered, per call.
+    pub service_crash: f64,
+    pub service_down: f64,
+    pub account_blocked: f64,
+    /// A service refuses to roll back and changes its mind later, per call.
+    pub rollback_refused: f64,
 }
 
 impl Plan {
@@ -60,7 +70,7 @@ impl Plan {
         let instances = rng.random_range(1..=3);
         // Of several instances each remembers only what it stored itself (docs/exactly-once.md),
         // and a store that goes back once is enough for a run.
-        let may_go_back = instances == 1 && rng.random_bool(0.4);
+        let may_go_back = rng.random_bool(0.4);
         let foreign_keys = rng.random_bool(0.2);
         let mut plan = Plan {
             seed,
@@ -96,6 +106,12 @@ impl Plan {
             included_invalid: rate(rng, 0.2),
             unregister: rate(rng, 0.1),
             drain: rate(rng, 0.1),
+            moves: 0,
+            users: 1,
+            service_crash: 0.0,
+            service_down: 0.0,
+            account_blocked: 0.0,
+            rollback_refused: 0.0,
         };
         let may_forget = rng.random_bool(0.35);
         let amnesia = rng.random_range(0.1..0.5);
@@ -105,7 +121,25 @@ impl Plan {
             // nonces alone do not tell then which of them is dead.
             plan.reorg = plan.reorg.max(rng.random_range(0.1..0.4));
         }
+        plan.draw_services(rng);
         plan
+    }
+
+    /// Half of the worlds have payouts alone, a quarter orders alone, the rest both.
+    fn draw_services(&mut self, rng: &mut StdRng) {
+        let rails = rng.random_range(0..4);
+        if rails < 2 {
+            return;
+        }
+        self.moves = rng.random_range(5..=60);
+        self.users = rng.random_range(1..=6);
+        self.service_crash = rate(rng, 0.1);
+        self.service_down = rate(rng, 0.08);
+        self.account_blocked = rate(rng, 0.2);
+        self.rollback_refused = rate(rng, 0.5);
+        if rails == 2 {
+            self.transfers = 0;
+        }
     }
 
     /// Whether nothing may go wrong with this node, or with questions on the way to it.
@@ -149,6 +183,12 @@ impl Plan {
             included_invalid: 0.0,
             unregister: 0.0,
             drain: 0.0,
+            moves: 0,
+            users: 1,
+            service_crash: 0.0,
+            service_down: 0.0,
+            account_blocked: 0.0,
+            rollback_refused: 0.0,
         }
     }
 
@@ -179,16 +219,21 @@ impl Plan {
             ("included but invalid", self.included_invalid),
             ("receivers unregister", self.unregister),
             ("relay drained", self.drain),
+            ("services die acting", self.service_crash),
+            ("services down", self.service_down),
+            ("accounts blocked", self.account_blocked),
+            ("rollbacks refused", self.rollback_refused),
         ];
         let on = rates.iter().filter(|(_, rate)| *rate > 0.0);
         let on: Vec<String> =
             on.map(|(name, rate)| format!("{name} {:.1} %", rate * 100.0)).collect();
         format!(
-            "{} instances, {} nodes, {} keys, {} transfers, blocks of {} ms, {} s of storm: {}",
+            "{} instances, {} nodes, {} keys, {} payouts, {} moves, blocks of {} ms, {} s of storm: {}",
             self.instances,
             self.nodes,
             self.keys,
             self.transfers,
+            self.moves,
             self.block_ms,
             self.storm_ms / 1_000,
             on.join(", ")

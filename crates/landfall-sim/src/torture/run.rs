@@ -1,6 +1,7 @@
 //! One run: a world from a seed, its storm, its calm, and the verdict.
 
 use std::cell::RefCell;
+use std::num::NonZeroU64;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::sync::Once;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use landfall_core::store::Store;
 use landfall_core::{Clock, RailName};
 use landfall_lanes::TimerClock;
+use landfall_ledger::ReqId;
 use landfall_store_memory::MemoryStore;
 use near_crypto::SecretKey;
 use near_primitives::types::AccountId;
@@ -19,12 +21,13 @@ use rand::rngs::StdRng;
 
 use super::chaos::Chaos;
 use super::checkers::{self, Broken, Evidence, Promises};
-use super::clients::{Town, client};
+use super::clients::{Town, Wish, client};
 use super::enumerate::Scenario;
 use super::instance::Instance;
 use super::operator;
 use super::plan::Plan;
 use super::seat::{Dice, Seat, Strike, Trace};
+use super::services::{self, NAMES, Services};
 use crate::near::keys;
 use crate::near::ledger::state::Slot;
 use crate::near::ledger::{Decree, Genesis, Ledger, Settings};
@@ -43,6 +46,9 @@ const OPERATOR_TICKS: u64 = 120;
 const OPERATOR_PATIENCE: Duration = Duration::from_secs(10);
 const RELAY_NEAR: u128 = 1_000_000 * 10u128.pow(24);
 const RELAY_TOKENS: u128 = 10u128.pow(30);
+/// The most that a user has in each service to begin with: a few orders' worth, so that some are
+/// refused.
+const USER_FUNDS: u64 = 1_000;
 
 /// How to run.
 #[derive(Debug, Clone, Copy, Default)]
@@ -153,6 +159,7 @@ pub(super) struct World {
     base: Arc<dyn Clock>,
     store: Arc<MemoryStore>,
     network: Arc<Network>,
+    services: Arc<Services>,
     keys: Vec<SecretKey>,
     instances: Vec<Instance>,
     chaos: Chaos,
@@ -171,11 +178,13 @@ impl World {
         let ledger = Ledger::new(genesis(&plan, &keys));
         let network = Arc::new(Network::new(ledger, plan.nodes, base.clone()));
         tokio::spawn(network.clone().make_blocks(plan.block_ms));
+        let services = Arc::new(Services::new(&base));
         let store = Arc::new(MemoryStore::new(base.clone()));
         let seat = |index: usize| {
             let name = format!("relay-{index}");
             let seat = Seat::new(name, plan.clone(), dice.clone(), trace.clone(), base.clone());
-            Instance::new(Arc::new(seat), store.clone(), network.clone(), keys.clone())
+            let (network, services) = (network.clone(), services.clone());
+            Instance::new(Arc::new(seat), store.clone(), network, services, keys.clone())
         };
         let instances: Vec<Instance> = (0..plan.instances).map(seat).collect();
         let town = Arc::new(Town {
@@ -185,8 +194,14 @@ impl World {
             engines: Mutex::new(vec![None; plan.instances]),
             promises: Mutex::new(Promises::default()),
         });
-        let chaos =
-            Chaos::new(plan.clone(), dice.clone(), network.clone(), store.clone(), keys.clone());
+        let chaos = Chaos::new(
+            plan.clone(),
+            dice.clone(),
+            network.clone(),
+            services.clone(),
+            store.clone(),
+            keys.clone(),
+        );
         World {
             scenario: None,
             plan,
@@ -195,6 +210,7 @@ impl World {
             base,
             store,
             network,
+            services,
             keys,
             instances,
             chaos,
@@ -224,22 +240,14 @@ impl World {
             (Scenario::Fence, 2) => self.network.all(|node| node.forgets = true),
             (Scenario::Fence, 100) => self.network.all(|node| node.forgets = false),
             (Scenario::Shutdown, 8) => self.instances[0].stop().await,
+            (Scenario::RolledBack, 0) => self.services.block(1, 1, true).await,
             _ => {}
         }
     }
 
     /// Storm, then calm.
     pub async fn live(&mut self) -> Result<(), Failure> {
-        for number in 0..self.plan.transfers {
-            let receiver = self.dice.between(0, self.plan.receivers as u64 - 1);
-            let when_ms = self.dice.between(0, self.plan.storm_ms * 3 / 4);
-            let amount = u128::from(self.dice.between(1, 1_000));
-            let (town, base) = (self.town.clone(), self.base.clone());
-            self.clients.spawn(async move {
-                base.sleep(Duration::from_millis(when_ms)).await;
-                client(town, format!("k{number}"), format!("r{receiver}.near"), amount).await;
-            });
-        }
+        self.invite();
         while self.tick * TICK_MS < self.plan.storm_ms {
             self.chaos.tick(self.tick, &mut self.instances, &self.town).await;
             if let Some(scenario) = self.scenario {
@@ -259,6 +267,40 @@ impl World {
             }
         }
         Err(Failure::Liveness(self.what_is_stuck().await))
+    }
+
+    /// Clients come, all of them within the first three quarters of the storm.
+    fn invite(&mut self) {
+        for number in 0..self.plan.transfers {
+            let receiver =
+                format!("r{}.near", self.dice.between(0, self.plan.receivers as u64 - 1));
+            let amount = u128::from(self.dice.between(1, 1_000));
+            self.expect(Wish::payout(format!("k{number}"), &receiver, amount));
+        }
+        if self.plan.moves == 0 {
+            return;
+        }
+        for user in 1..=self.plan.users as u64 {
+            for service in 0..NAMES.len() {
+                let amount = NonZeroU64::MIN.saturating_add(self.dice.between(0, USER_FUNDS));
+                self.services.fund(service, user, amount);
+            }
+        }
+        for number in 0..self.plan.moves {
+            let user = self.dice.between(1, self.plan.users as u64);
+            let amount = self.dice.between(1, USER_FUNDS / 2);
+            let key = ReqId(u128::from(self.plan.seed) << 64 | number as u128).to_string();
+            self.expect(Wish::order(key, services::order(number % NAMES.len(), user, amount)));
+        }
+    }
+
+    fn expect(&mut self, wish: Wish) {
+        let when_ms = self.dice.between(0, self.plan.storm_ms * 3 / 4);
+        let (town, base) = (self.town.clone(), self.base.clone());
+        self.clients.spawn(async move {
+            base.sleep(Duration::from_millis(when_ms)).await;
+            client(town, wish).await;
+        });
     }
 
     async fn step(&mut self) -> Result<(), Failure> {
@@ -316,7 +358,8 @@ impl World {
             // Nothing may be paid before the store is whole again; the storm has shown that.
             return self.tick * TICK_MS > self.plan.storm_ms + 120_000;
         }
-        if promises.acknowledged.len() < self.plan.transfers {
+        let on_their_way = self.services.late.load(Ordering::Relaxed);
+        if promises.acknowledged.len() < self.plan.transfers + self.plan.moves || on_their_way > 0 {
             return false;
         }
         let counts = self.store.counts().await.unwrap_or_default();
@@ -358,7 +401,7 @@ impl World {
         format!(
             "{} of {} acknowledged; open attempts: [{}]; lanes: [{}]; unfinished: [{}]",
             evidence.promises.acknowledged.len(),
-            self.plan.transfers,
+            self.plan.transfers + self.plan.moves,
             open.join(", "),
             lanes.join(", "),
             live.join(", "),
@@ -375,7 +418,8 @@ impl World {
         };
         let flows = (RELAY_TOKENS, self.chaos.gained, self.chaos.lost, has);
         let (store, ledger) = (self.store.as_ref(), &self.network.ledger);
-        Evidence::gather(store, ledger, &promises, flows, self.chaos.keys_used).await
+        let books = self.services.books().await;
+        Evidence::gather(store, ledger, books, &promises, flows, self.chaos.keys_used).await
     }
 
     async fn report(&self, failure: Option<Failure>) -> Report {
@@ -432,6 +476,10 @@ async fn tell(
                 attempt.fate
             ));
         }
+    }
+    for (service, entry) in evidence.entries_of(&transfer.key) {
+        let when = seconds(entry.at_ms);
+        lines.push(format!("{when:9.3} s  {service} {}: {:?}", entry.verb, entry.outcome));
     }
     for paid in evidence.paid_for(&transfer.key) {
         lines

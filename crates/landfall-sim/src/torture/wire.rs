@@ -1,6 +1,8 @@
 //! A wire that loses, delays, garbles and refuses; and a queue that loses and repeats hints.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -16,35 +18,83 @@ use crate::world::{Network, node_of};
 /// A request may arrive as late as this, long after its sender has given up.
 const LATE_MAX_MS: u64 = 300_000;
 
+/// Hands a request to whoever it is for, with so much patience. May be done again, or later.
+pub type Deliver = Arc<dyn Fn(Duration) -> Delivering + Send + Sync>;
+type Delivering = Pin<Box<dyn Future<Output = Result<HttpAnswer, TransportError>> + Send>>;
+
+pub fn answer(status: u16, body: &'static str) -> HttpAnswer {
+    HttpAnswer { status, body: Bytes::from_static(body.as_bytes()) }
+}
+
+pub fn lost(why: &str) -> TransportError {
+    TransportError::Unsure(why.to_owned())
+}
+
+/// Refusals that come instead of the true answer.
+fn refused(seat: &Seat) -> Option<HttpAnswer> {
+    let (dice, plan) = (&seat.dice, &seat.plan);
+    if dice.strikes(plan.rate_limited) {
+        return Some(answer(429, "Too Many Requests"));
+    }
+    if dice.strikes(plan.server_error) {
+        return Some(answer(502, "<html>Bad Gateway</html>"));
+    }
+    if dice.strikes(plan.garbage) {
+        return Some(answer(200, "{\"jsonrpc\":\"2.0\",\"result\":{\"final_exec"));
+    }
+    None
+}
+
+/// Carries one request through all that can happen to it on the way and back. `late` counts those
+/// that arrive after their sender has given up, if somebody wants to wait for them.
+pub async fn carry(
+    seat: &Seat,
+    (name, number): (&str, u64),
+    timeout: Duration,
+    deliver: Deliver,
+    late: Option<&Arc<AtomicUsize>>,
+) -> Result<HttpAnswer, TransportError> {
+    let (dice, plan) = (seat.dice.clone(), seat.plan.clone());
+    if dice.strikes(plan.request_lost) {
+        seat.base.sleep(timeout).await;
+        return Err(lost("injected: the request was lost"));
+    }
+    if dice.strikes(plan.request_late) {
+        let after = Duration::from_millis(dice.between(1_000, LATE_MAX_MS));
+        let (base, late) = (seat.base.clone(), late.cloned().unwrap_or_default());
+        late.fetch_add(1, Ordering::Relaxed);
+        tokio::spawn(async move {
+            base.sleep(after).await;
+            // Nobody waits for this answer any more.
+            let _ = deliver(Duration::from_millis(10)).await;
+            late.fetch_sub(1, Ordering::Relaxed);
+        });
+        seat.base.sleep(timeout).await;
+        return Err(lost("injected: the request is late"));
+    }
+    if let Some(answer) = refused(seat) {
+        return Ok(answer);
+    }
+    if seat.repeats(number) {
+        // Whatever came of the first, the second is what is answered.
+        let _ = deliver(timeout).await;
+    }
+    let answer = deliver(timeout).await;
+    seat.after(name, number).await;
+    if dice.strikes(plan.answer_lost) {
+        seat.base.sleep(timeout).await;
+        return Err(lost("injected: the answer was lost"));
+    }
+    match refused(seat) {
+        Some(refused) => Ok(refused),
+        None => answer,
+    }
+}
+
 /// One instance's way to the nodes.
 pub struct FaultyWire {
     pub seat: Arc<Seat>,
     pub inner: Arc<Network>,
-}
-
-impl FaultyWire {
-    fn answer(status: u16, body: &'static str) -> Result<HttpAnswer, TransportError> {
-        Ok(HttpAnswer { status, body: Bytes::from_static(body.as_bytes()) })
-    }
-
-    fn lost(why: &str) -> TransportError {
-        TransportError::Unsure(why.to_owned())
-    }
-
-    /// Refusals that come instead of the node's own answer.
-    fn refused(&self) -> Option<Result<HttpAnswer, TransportError>> {
-        let (dice, plan) = (&self.seat.dice, &self.seat.plan);
-        if dice.strikes(plan.rate_limited) {
-            return Some(Self::answer(429, "Too Many Requests"));
-        }
-        if dice.strikes(plan.server_error) {
-            return Some(Self::answer(502, "<html>Bad Gateway</html>"));
-        }
-        if dice.strikes(plan.garbage) {
-            return Some(Self::answer(200, "{\"jsonrpc\":\"2.0\",\"result\":{\"final_exec"));
-        }
-        None
-    }
 }
 
 #[async_trait]
@@ -55,48 +105,21 @@ impl Transport for FaultyWire {
         body: Bytes,
         timeout: Duration,
     ) -> Result<HttpAnswer, TransportError> {
-        let (dice, plan) = (self.seat.dice.clone(), self.seat.plan.clone());
         let request = serde_json::from_slice(&body).unwrap_or_default();
         let name = format!("{} {}", url.origin(), rpc::method_of(&request));
         let number = self.seat.before(&name).await;
         // What it is asked it must be able to answer. What it is given to pass on may be lost.
-        if plan.shelters(node_of(url)) && rpc::method_of(&request) != "send_tx" {
+        if self.seat.plan.shelters(node_of(url)) && rpc::method_of(&request) != "send_tx" {
             let answer = self.inner.post(url, body, timeout).await;
             self.seat.after(&name, number).await;
             return answer;
         }
-        if dice.strikes(plan.request_lost) {
-            self.seat.base.sleep(timeout).await;
-            return Err(Self::lost("injected: the request was lost"));
-        }
-        if dice.strikes(plan.request_late) {
-            let late = Duration::from_millis(dice.between(1_000, LATE_MAX_MS));
-            let (inner, base, url) = (self.inner.clone(), self.seat.base.clone(), url.clone());
-            tokio::spawn(async move {
-                base.sleep(late).await;
-                // Nobody waits for this answer any more.
-                let _ = inner.post(&url, body, Duration::from_millis(10)).await;
-            });
-            self.seat.base.sleep(timeout).await;
-            return Err(Self::lost("injected: the request is late"));
-        }
-        if let Some(answer) = self.refused() {
-            return answer;
-        }
-        if self.seat.repeats(number) {
-            // Whatever came of the first, the second is what is answered.
-            let _ = self.inner.post(url, body.clone(), timeout).await;
-        }
-        let answer = self.inner.post(url, body, timeout).await;
-        self.seat.after(&name, number).await;
-        if dice.strikes(plan.answer_lost) {
-            self.seat.base.sleep(timeout).await;
-            return Err(Self::lost("injected: the answer was lost"));
-        }
-        if let Some(refused) = self.refused() {
-            return refused;
-        }
-        answer
+        let (inner, url) = (self.inner.clone(), url.clone());
+        let deliver: Deliver = Arc::new(move |patience| {
+            let (inner, url, body) = (inner.clone(), url.clone(), body.clone());
+            Box::pin(async move { inner.post(&url, body, patience).await })
+        });
+        carry(&self.seat, (&name, number), timeout, deliver, None).await
     }
 }
 

@@ -9,16 +9,17 @@ local function read_move(at)
     id = ARGV[at],
     from_state = ARGV[at + 1],
     from_version = ARGV[at + 2],
-    from_attempt = ARGV[at + 3],
-    state = ARGV[at + 4],
-    due_ms = ARGV[at + 5],
-    facts = ARGV[at + 6],
-    tx_hash = ARGV[at + 7],
-    trouble = ARGV[at + 8],
-    events = ARGV[at + 9],
+    from_updated_ms = ARGV[at + 3],
+    from_attempt = ARGV[at + 4],
+    state = ARGV[at + 5],
+    due_ms = ARGV[at + 6],
+    facts = ARGV[at + 7],
+    tx_hash = ARGV[at + 8],
+    trouble = ARGV[at + 9],
+    events = ARGV[at + 10],
   }
-  local claims = tonumber(ARGV[at + 10])
-  at = at + 11
+  local claims = tonumber(ARGV[at + 11])
+  at = at + 12
   if claims > 0 then
     step.claims = {}
     for i = 1, claims do
@@ -29,14 +30,20 @@ local function read_move(at)
   return step, at
 end
 
--- What a move is compared with: state, version, attempt, due time. All false if there is none.
+-- What a move is compared with: state, version, attempt, due time, facts. All false if there is
+-- none.
 local function stored(id)
-  return call('HMGET', prefix .. 'transfer:' .. id, 'state', 'version', 'attempt', 'due_ms')
+  return call('HMGET', prefix .. 'transfer:' .. id, 'state', 'version', 'attempt', 'due_ms', 'facts')
+end
+
+-- The time is the fourth of the facts.
+local function is_version(step, found)
+  return step.from_version == '' or found[2] == step.from_version
+    and string.match(found[5], '^%d+ %d+ %d+ (%d+) ') == step.from_updated_ms
 end
 
 local function is_current(step, found)
-  return found[1] == step.from_state
-    and (step.from_version == '' or found[2] == step.from_version)
+  return found[1] == step.from_state and is_version(step, found)
     and found[3] == step.from_attempt
 end
 

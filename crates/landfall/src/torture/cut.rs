@@ -43,6 +43,10 @@ const FAULTS: &[(&str, Rate)] = &[
     ("included-invalid", |plan| &mut plan.included_invalid),
     ("unregister", |plan| &mut plan.unregister),
     ("drain", |plan| &mut plan.drain),
+    ("service-crash", |plan| &mut plan.service_crash),
+    ("service-down", |plan| &mut plan.service_down),
+    ("account-blocked", |plan| &mut plan.account_blocked),
+    ("rollback-refused", |plan| &mut plan.rollback_refused),
 ];
 
 /// What is taken away from the plan of a seed.
@@ -51,6 +55,7 @@ pub struct Cut {
     without: Vec<&'static str>,
     dice: Option<u64>,
     transfers: Option<usize>,
+    moves: Option<usize>,
     instances: Option<usize>,
     keys: Option<usize>,
     storm_s: Option<u64>,
@@ -69,6 +74,7 @@ impl Cut {
             without: arguments.without.iter().map(named).collect::<Result<Vec<_>, String>>()?,
             dice: arguments.dice,
             transfers: arguments.transfers,
+            moves: arguments.moves,
             instances: arguments.instances,
             keys: arguments.keys,
             storm_s: arguments.storm_s,
@@ -85,6 +91,7 @@ impl Cut {
         }
         plan.seed = self.dice.unwrap_or(plan.seed);
         plan.transfers = self.transfers.unwrap_or(plan.transfers);
+        plan.moves = self.moves.unwrap_or(plan.moves);
         plan.instances = self.instances.unwrap_or(plan.instances);
         plan.keys = self.keys.unwrap_or(plan.keys);
         plan.storm_ms = self.storm_s.map_or(plan.storm_ms, |seconds| seconds * 1_000);
@@ -100,6 +107,7 @@ impl Cut {
         let numbers = [
             ("dice", self.dice),
             ("transfers", self.transfers.map(|number| number as u64)),
+            ("moves", self.moves.map(|number| number as u64)),
             ("instances", self.instances.map(|number| number as u64)),
             ("keys", self.keys.map(|number| number as u64)),
             ("storm-s", self.storm_s),
@@ -129,10 +137,11 @@ impl Cut {
         if plan.keys > 1 {
             cuts.push(Cut { keys: Some(plan.keys - 1), ..self.clone() });
         }
-        for transfers in [plan.transfers / 2, plan.transfers - 1] {
-            if (1..plan.transfers).contains(&transfers) {
-                cuts.push(Cut { transfers: Some(transfers), ..self.clone() });
-            }
+        for transfers in fewer(plan.transfers, plan.moves) {
+            cuts.push(Cut { transfers: Some(transfers), ..self.clone() });
+        }
+        for moves in fewer(plan.moves, plan.transfers) {
+            cuts.push(Cut { moves: Some(moves), ..self.clone() });
         }
         let storm_s = plan.storm_ms / 2_000;
         if storm_s >= STORM_MIN_S {
@@ -140,6 +149,15 @@ impl Cut {
         }
         cuts
     }
+}
+
+/// Fewer of one kind of transfer; none at all where the world has others.
+fn fewer(of: usize, others: usize) -> Vec<usize> {
+    let least = usize::from(others == 0);
+    let mut fewer = vec![0, of / 2, of.saturating_sub(1)];
+    fewer.dedup();
+    fewer.retain(|fewer| (least..of).contains(fewer));
+    fewer
 }
 
 /// The shortest way found to see a failure again.
@@ -213,7 +231,7 @@ mod tests {
     /// What a run of the plan might have reported.
     fn report(plan: Plan, failure: Option<Failure>) -> Report {
         static REPORT: OnceLock<Report> = OnceLock::new();
-        let calm = Plan { transfers: 1, storm_ms: 1, ..Cut::default().plan(0) };
+        let calm = Plan { transfers: 1, moves: 0, storm_ms: 1, ..Cut::default().plan(0) };
         let report = REPORT.get_or_init(|| run_plan(calm, options(false)));
         Report { seed: plan.seed, plan, failure, ..report.clone() }
     }
@@ -232,7 +250,7 @@ mod tests {
         let Shortest { cut, report, worlds } = shorten_by(seed, &Cut::default(), &first, buggy);
         let mut plan = report.plan;
         assert!(report.failure.is_some() && worlds > 0);
-        assert_eq!((plan.transfers, plan.instances, plan.keys), (3, 1, 1));
+        assert_eq!((plan.transfers, plan.moves, plan.instances, plan.keys), (3, 0, 1, 1));
         let on = FAULTS.iter().filter(|(_, rate)| *rate(&mut plan) > 0.0);
         assert_eq!(on.map(|(name, _)| *name).collect::<Vec<_>>(), ["crash"]);
         assert!(cut.command(seed).contains("--transfers 3"), "{}", cut.command(seed));

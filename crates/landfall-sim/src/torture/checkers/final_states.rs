@@ -5,7 +5,8 @@ use super::{Broken, Evidence};
 const RULE: &str = "final states are true on the ledger";
 
 pub fn check(evidence: &Evidence) -> Result<(), Broken> {
-    for transfer in evidence.transfers.iter().filter(|transfer| transfer.state.is_final()) {
+    let payouts = evidence.transfers.iter().filter(|one| one.payload.near().is_some());
+    for transfer in payouts.filter(|transfer| transfer.state.is_final()) {
         let key = Some(transfer.key.as_str());
         let paid = evidence.paid_for(&transfer.key).len();
         let expected = usize::from(transfer.state.is_completed());

@@ -4,6 +4,7 @@
 //! fail on overpayment as well as on loss.
 
 mod blame;
+mod books;
 mod conserved;
 pub mod epochs;
 mod fairness;
@@ -18,8 +19,10 @@ use std::collections::BTreeMap;
 
 use landfall_core::store::{ListFilter, Store};
 use landfall_core::{Attempt, AttemptId, RailName, TrailEntry, Transfer};
+use landfall_ledger::{Entry, Key, ReqId};
 use parking_lot::Mutex;
 
+use super::services::Books;
 use crate::near::ledger::{self, Ledger};
 
 /// The most of anything a world holds.
@@ -62,6 +65,8 @@ pub struct Evidence {
     pub transfers: Vec<Transfer>,
     pub attempts: Vec<Attempt>,
     pub paid: Vec<ledger::Transfer>,
+    /// Of the services, in their order.
+    pub books: Vec<Books>,
     pub promises: Promises,
     /// Tokens the relay had, got and lost by decree, and has now.
     pub relay_began: u128,
@@ -78,6 +83,7 @@ impl Evidence {
     pub async fn gather(
         store: &dyn Store,
         ledger: &Mutex<Ledger>,
+        books: Vec<Books>,
         promises: &Promises,
         flows: (u128, u128, u128, u128),
         keys_used: u64,
@@ -96,6 +102,7 @@ impl Evidence {
             transfers,
             attempts,
             paid: ledger.lock().transfers().to_vec(),
+            books,
             promises: promises.clone(),
             relay_began: flows.0,
             relay_gained: flows.1,
@@ -104,6 +111,15 @@ impl Evidence {
             halted: lanes.into_iter().filter_map(|lane| Some(lane.halted?.reason)).collect(),
             keys_used,
         }
+    }
+
+    /// What the services have on record for a key, each with the service's name.
+    pub fn entries_of(&self, key: &str) -> Vec<(&'static str, &Entry)> {
+        let Ok(req_id) = key.parse::<ReqId>() else { return Vec::new() };
+        let key = Key::Request(req_id);
+        let all =
+            self.books.iter().flat_map(|book| book.entries.iter().map(|one| (book.name, one)));
+        all.filter(|(_, entry)| entry.key == key).collect()
     }
 
     /// Payments on the ledger for a key: worlds put the key into the memo.
@@ -118,6 +134,7 @@ pub fn safe(evidence: &Evidence) -> Result<(), Broken> {
     final_states::check(evidence)?;
     lane_order::check(evidence)?;
     halts::check(evidence)?;
+    books::check(evidence)?;
     promises::check(evidence)
 }
 
@@ -126,6 +143,7 @@ pub async fn at_rest(evidence: &Evidence, store: &dyn Store) -> Result<(), Broke
     safe(evidence)?;
     conserved::check(evidence)?;
     fairness::check(evidence)?;
+    books::at_rest(evidence)?;
     for transfer in &evidence.transfers {
         let trail: Vec<TrailEntry> = store.trail(transfer.id).await.unwrap_or_default();
         trails::check(transfer, &trail)?;
