@@ -121,8 +121,8 @@ pub struct Move {
     pub from_state: State,
     /// Expected, unless none: a member of an open attempt is fixed by its attempt alone.
     pub from_version: Option<u64>,
-    /// Expected with the version. A store that went back counts ids and versions anew: only the time
-    /// tells a transfer from the forgotten one whose numbers it was given.
+    /// Expected with the version. A store that went back counts ids and versions anew: only the
+    /// time tells a transfer from the forgotten one whose numbers it was given.
     pub from_updated_ms: u64,
     /// Expected.
     pub from_attempt: Option<AttemptId>,

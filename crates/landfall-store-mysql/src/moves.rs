@@ -286,8 +286,8 @@ pub(crate) struct Locks {
 
 fn lock_transfers(script: &mut Script, ids: BTreeSet<i64>) -> usize {
     let statement = script.say(
-        "SELECT id, state, version, attempt, updated_ms FROM landfall_transfers FORCE INDEX (PRIMARY)
-         WHERE id IN ",
+        "SELECT id, state, version, attempt, updated_ms FROM landfall_transfers
+         FORCE INDEX (PRIMARY) WHERE id IN ",
     );
     script.ints(ids).text(" ORDER BY id FOR UPDATE");
     statement

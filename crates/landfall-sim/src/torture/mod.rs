@@ -1,10 +1,10 @@
 //! The machine that tries to make Landfall pay twice.
 //!
 //! From one seed: the real engine and the real rails, several instances of them on one store, one
-//! ledger and two account services, in one thread, on paused time, without sockets. A **storm** in which everything goes
-//! wrong that the seed's [`Plan`] names, then a **calm** in which everything must come to rest.
-//! Safety is checked throughout, by [`checkers`]; the same seed gives the same history, byte for
-//! byte ([`Report::digest`]).
+//! ledger and two account services, in one thread, on paused time, without sockets. A **storm** in
+//! which everything goes wrong that the seed's [`Plan`] names, then a **calm** in which everything
+//! must come to rest. Safety is checked throughout, by [`checkers`]; the same seed gives the same
+//! history, byte for byte ([`Report::digest`]).
 //!
 //! Map: [`plan`] draws the faults; [`seat`] is where an instance is crashed, frozen and lied to by
 //! `store`, `wire` and `services`; `chaos` is the weather; `clients` and `operator` are the people.
