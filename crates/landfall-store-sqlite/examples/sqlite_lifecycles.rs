@@ -1,30 +1,43 @@
 //! How fast the store is: accept, carry in attempts of 100, settle; every answer after its fsync.
 //!
-//! `cargo run --release -p landfall-store-redis --example lifecycles -- [transfers] [lanes]`
-//! Starts a Redis of its own for each row: 64, 256 and 1024 callers that accept one transfer at a
-//! time, with the append-only file synced always and every second. Lanes then open and settle
-//! attempts, several at once. Ends with what a finished transfer costs in memory and on disk, and
-//! with the server's own processor time for each.
+//! `cargo run --release -p landfall-store-sqlite --example sqlite_lifecycles -- [callers] [transfers]
+//! [lanes]`
+//! Callers accept one transfer at a time. Lanes then open and settle attempts, several at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use async_trait::async_trait;
 use landfall_core::attempt::{Attempt, Fate, Landing, Outcome, Purpose, Signed};
 use landfall_core::near::{self, Payout};
 use landfall_core::store::{Accepted, Leased, OpenAttempt, Opened, Settled, Settlement, Store};
-use landfall_core::{Event, LaneId, Move, NewTransfer, Nonce, Payload, RailName, State, Transfer};
-use landfall_servers::{AppendFsync, Redis, RedisOptions as ServerOptions};
-use landfall_store_redis::{RedisOptions, RedisStore};
+use landfall_core::{
+    Clock, Event, LaneId, Move, NewTransfer, Nonce, Payload, RailName, State, Transfer,
+};
+use landfall_store_sqlite::{SqliteOptions, SqliteStore};
 
 /// Members of an attempt, as a NEAR batch has them.
 const MEMBERS: usize = 100;
 /// Bytes of a signed NEAR batch of 100.
 const SIGNED_BYTES: usize = 12_000;
 
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_millis() as u64)
+struct Wall;
+
+#[async_trait]
+impl Clock for Wall {
+    fn now_ms(&self) -> u64 {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        since.map_or(0, |since| since.as_millis() as u64)
+    }
+
+    fn monotonic_ms(&self) -> u64 {
+        self.now_ms()
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        tokio::time::sleep(duration).await;
+    }
 }
 
 /// Latencies of one kind of call.
@@ -32,14 +45,15 @@ fn now_ms() -> u64 {
 struct Timed(Vec<Duration>);
 
 impl Timed {
-    fn at(&mut self, share: f64) -> Duration {
+    fn print(mut self, what: &str, transfers: usize, took: Duration) {
         self.0.sort_unstable();
-        self.0[((self.0.len() - 1) as f64 * share) as usize]
+        let at = |share: f64| self.0[((self.0.len() - 1) as f64 * share) as usize];
+        let rate = transfers as f64 / took.as_secs_f64();
+        println!("{what:<14}{rate:>10.0}/s   p50 {:>9.3?}   p99 {:>9.3?}", at(0.5), at(0.99));
     }
 }
 
-fn new_transfer(number: usize) -> NewTransfer {
-    let now_ms = now_ms();
+fn new_transfer(number: usize, now_ms: u64) -> NewTransfer {
     let payout = Payout {
         network: "testnet".into(),
         token: "token.near".into(),
@@ -57,7 +71,7 @@ fn new_transfer(number: usize) -> NewTransfer {
 }
 
 async fn accept(
-    store: Arc<RedisStore>,
+    store: Arc<SqliteStore>,
     next: Arc<AtomicUsize>,
     transfers: usize,
 ) -> (Vec<Transfer>, Vec<Duration>) {
@@ -68,7 +82,8 @@ async fn accept(
             return (accepted, timed);
         }
         let start = Instant::now();
-        match store.accept(vec![new_transfer(number)]).await.expect("accept").remove(0) {
+        let new = new_transfer(number, Wall.now_ms());
+        match store.accept(vec![new]).await.expect("accept").remove(0) {
             Accepted::Created(transfer) => accepted.push(transfer),
             other => panic!("{other:?}"),
         }
@@ -77,7 +92,7 @@ async fn accept(
 }
 
 async fn carry(
-    store: Arc<RedisStore>,
+    store: Arc<SqliteStore>,
     lane: usize,
     batches: Vec<Vec<Transfer>>,
 ) -> (Vec<Duration>, Vec<Duration>) {
@@ -88,7 +103,7 @@ async fn carry(
     let incarnation = store.identity().await.expect("identity").incarnation;
     let (mut opened, mut settled) = (Vec::new(), Vec::new());
     for (number, members) in batches.into_iter().enumerate() {
-        let now_ms = now_ms();
+        let now_ms = Wall.now_ms();
         let open = OpenAttempt {
             rail: RailName::Near,
             lane: lane.clone(),
@@ -152,40 +167,31 @@ fn landing(attempt: &Attempt, members: &[Transfer], now_ms: u64) -> Settlement {
     }
 }
 
-/// What the server says of itself, as a number.
-async fn said(url: &str, name: &str) -> f64 {
-    let client = redis::Client::open(url).expect("a URL");
-    let mut connection = client.get_multiplexed_async_connection().await.expect("a connection");
-    let info: String = redis::cmd("INFO").query_async(&mut connection).await.expect("INFO");
-    let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    line.and_then(|value| value.trim().parse().ok()).expect("a number of this name")
-}
-
-async fn processor(url: &str) -> f64 {
-    said(url, "used_cpu_user").await + said(url, "used_cpu_sys").await
-}
-
-async fn row(fsync: AppendFsync, callers: usize, transfers: usize, keys: usize) {
-    let server = ServerOptions { appendfsync: fsync, ..ServerOptions::default() };
-    let server = Redis::start(server).expect("a server");
-    let mut options = RedisOptions::new(server.url());
-    options.accept_durability = vec!["everysec".into()];
-    let store = Arc::new(RedisStore::open(options).await.expect("a new store"));
-    let (memory, busy) = (said(server.url(), "used_memory").await, processor(server.url()).await);
+#[tokio::main]
+async fn main() {
+    let mut arguments = std::env::args().skip(1).map(|text| text.parse().expect("a number"));
+    let callers: usize = arguments.next().unwrap_or(1024);
+    let transfers: usize = arguments.next().unwrap_or(60_000);
+    let keys: usize = arguments.next().unwrap_or(8);
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("landfall.db");
+    let store = SqliteStore::open(path, Arc::new(Wall), SqliteOptions::default());
+    let store = Arc::new(store.expect("a new store"));
 
     let begin = Instant::now();
     let next = Arc::new(AtomicUsize::new(0));
     let tasks: Vec<_> = (0..callers)
         .map(|_| tokio::spawn(accept(store.clone(), next.clone(), transfers)))
         .collect();
-    let (mut accepted, mut accepts) = (Vec::new(), Timed::default());
+    let (mut accepted, mut timed) = (Vec::new(), Timed::default());
     for task in tasks {
         let (mine, took) = task.await.expect("no panic");
         accepted.extend(mine);
-        accepts.0.extend(took);
+        timed.0.extend(took);
     }
     let accepting = begin.elapsed();
     accepted.sort_by_key(|transfer| transfer.id);
+    timed.print(&format!("accept x{callers}"), transfers, accepting);
 
     let mut lanes: Vec<Vec<Vec<Transfer>>> = vec![Vec::new(); keys];
     for (number, batch) in accepted.chunks(MEMBERS).enumerate() {
@@ -197,57 +203,15 @@ async fn row(fsync: AppendFsync, callers: usize, transfers: usize, keys: usize) 
         .enumerate()
         .map(|(lane, batches)| tokio::spawn(carry(store.clone(), lane, batches)))
         .collect();
-    let (mut opens, mut settles) = (Timed::default(), Timed::default());
+    let (mut opened, mut settled) = (Timed::default(), Timed::default());
     for task in tasks {
         let (open, settle) = task.await.expect("no panic");
-        opens.0.extend(open);
-        settles.0.extend(settle);
+        opened.0.extend(open);
+        settled.0.extend(settle);
     }
     let carrying = start.elapsed();
-    let each = |total: f64| total / transfers as f64;
-    let rate = |took: Duration| transfers as f64 / took.as_secs_f64();
-    print_row([
-        format!("{fsync:?}"),
-        callers.to_string(),
-        format!("{:.0}", rate(accepting)),
-        format!("{:.1?}", accepts.at(0.5)),
-        format!("{:.1?}", accepts.at(0.99)),
-        format!("{:.0}", rate(carrying)),
-        format!("{:.1?}", opens.at(0.5)),
-        format!("{:.1?}", settles.at(0.5)),
-        format!("{:.0}", rate(accepting + carrying)),
-        format!("{:.0}", each(processor(server.url()).await - busy) * 1e6),
-        format!("{:.0}", each(said(server.url(), "used_memory").await - memory)),
-        format!("{:.0}", each(said(server.url(), "aof_current_size").await)),
-    ]);
-}
-
-fn print_row<T: std::fmt::Display>(cells: [T; 12]) {
-    println!("{}", cells.map(|cell| format!("{cell:>13}")).concat());
-}
-
-#[tokio::main]
-async fn main() {
-    let mut arguments = std::env::args().skip(1).map(|text| text.parse().expect("a number"));
-    let transfers: usize = arguments.next().unwrap_or(60_000);
-    let keys: usize = arguments.next().unwrap_or(8);
-    print_row([
-        "fsync",
-        "callers",
-        "accepts/s",
-        "p50",
-        "p99",
-        "carried/s",
-        "open p50",
-        "settle p50",
-        "lifecycles/s",
-        "server cpu us",
-        "memory bytes",
-        "log bytes",
-    ]);
-    for fsync in [AppendFsync::Always, AppendFsync::EverySec] {
-        for callers in [64, 256, 1024] {
-            row(fsync, callers, transfers, keys).await;
-        }
-    }
+    opened.print("open of 100", transfers, carrying);
+    settled.print("settle of 100", transfers, carrying);
+    let rate = transfers as f64 / (accepting + carrying).as_secs_f64();
+    println!("{:<14}{rate:>10.0}/s", "lifecycles");
 }

@@ -1,6 +1,6 @@
 //! How fast the store is, on a PostgreSQL of its own with the settings it is shipped with.
 //!
-//! `cargo run --release -p landfall-store-postgres --example lifecycles -- [transfers]
+//! `cargo run --release -p landfall-store-postgres --example postgres_lifecycles -- [transfers]
 //! [connections] [flights]` With 64, 256 and 1024 callers, every answer after its commit:
 //! - moves: each caller takes one internal transfer at a time through its life: accepted, then five
 //!   compare-and-sets, each with an entry in the trail;
