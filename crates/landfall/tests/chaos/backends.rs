@@ -25,33 +25,51 @@ const STORE_KILLS: [usize; 2] = [KILLS / 3, 2 * KILLS / 3];
 type Killable = Arc<dyn Deref<Target = Server> + Send + Sync>;
 
 /// A store, a queue, and what a relay must be told of them.
-struct Topology {
+pub struct Topology {
     store: Killable,
     /// Lives as long as the test.
     _queue: Option<Killable>,
-    variables: Vec<(&'static str, String)>,
+    urls: Vec<(&'static str, String)>,
 }
 
 impl Topology {
-    fn new(store: Killable, variables: Vec<(&'static str, String)>) -> Topology {
-        Topology { store, _queue: None, variables }
+    fn new(store: Killable, urls: Vec<(&'static str, String)>) -> Topology {
+        Topology { store, _queue: None, urls }
     }
 
-    /// A relay of its own name. Leases are short, so that whoever dies is replaced soon.
-    fn relay(&self, sim: &Sim, number: usize) -> Relay {
-        let mut variables: Vec<(String, String)> = vec![
-            ("LANDFALL_INSTANCE__NAME".into(), format!("relay-{number}")),
-            ("LANDFALL_ENGINE__LEASE_MS".into(), "2000".into()),
-            ("LANDFALL_ENGINE__RENEW_MS".into(), "500".into()),
-            ("LANDFALL_STORE__TIMEOUT_MS".into(), "2000".into()),
+    /// Redis and its streams.
+    pub fn redis() -> Topology {
+        let redis = redis();
+        let urls = vec![("REDIS_URL", redis.url().to_owned())];
+        Topology::new(Arc::new(redis), urls)
+    }
+
+    /// PostgreSQL alone.
+    pub fn postgres() -> Topology {
+        let postgres = postgres();
+        let urls = vec![("DATABASE_URL", postgres.url().to_owned())];
+        Topology::new(Arc::new(postgres), urls)
+    }
+
+    /// What makes a relay one of several, with a name of its own. Leases are short, so that whoever
+    /// dies is replaced soon.
+    pub fn variables(&self, number: usize) -> Vec<(String, String)> {
+        let own = [
+            ("LANDFALL_INSTANCE__NAME", format!("relay-{number}")),
+            ("LANDFALL_ENGINE__LEASE_MS", "2000".into()),
+            ("LANDFALL_ENGINE__RENEW_MS", "500".into()),
+            ("LANDFALL_STORE__TIMEOUT_MS", "2000".into()),
         ];
-        variables
-            .extend(self.variables.iter().map(|(name, text)| (name.to_string(), text.clone())));
-        Relay::with(sim, variables)
+        let all = own.into_iter().chain(self.urls.iter().cloned());
+        all.map(|(name, text)| (name.to_owned(), text)).collect()
+    }
+
+    fn relay(&self, sim: &Sim, number: usize) -> Relay {
+        Relay::with(sim, self.variables(number))
     }
 
     /// kill -9, and a restart on the same data.
-    async fn kill_store(&self) {
+    pub async fn kill_store(&self) {
         let store = self.store.clone();
         let killed = tokio::task::spawn_blocking(move || {
             store.kill()?;
@@ -113,17 +131,13 @@ async fn holds_on(topology: Topology) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_relays_on_redis_and_its_streams_pay_exactly_once() {
     let _alone = machine().await;
-    let redis = redis();
-    let variables = vec![("REDIS_URL", redis.url().to_owned())];
-    holds_on(Topology::new(Arc::new(redis), variables)).await;
+    holds_on(Topology::redis()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_relays_on_postgres_alone_pay_exactly_once() {
     let _alone = machine().await;
-    let postgres = postgres();
-    let variables = vec![("DATABASE_URL", postgres.url().to_owned())];
-    holds_on(Topology::new(Arc::new(postgres), variables)).await;
+    holds_on(Topology::postgres()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
