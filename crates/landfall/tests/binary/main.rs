@@ -4,8 +4,11 @@
 
 mod by_hand;
 mod dev;
+mod forwarder;
 mod moves;
 mod operators;
+mod paused;
 mod services;
 mod town;
+mod went_back;
 mod world;
