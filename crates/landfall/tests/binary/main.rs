@@ -7,6 +7,7 @@ mod dev;
 mod forwarder;
 mod moves;
 mod operators;
+mod outages;
 mod paused;
 mod services;
 mod town;
