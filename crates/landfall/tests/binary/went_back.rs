@@ -104,6 +104,26 @@ fn run(program: &str, arguments: &[&str]) {
     assert!(done.status.success(), "{program} {arguments:?}: {}", text(&done));
 }
 
+/// A copy of a server's folder, taken and put back while the server stands still.
+struct Backup(tempfile::TempDir);
+
+impl Backup {
+    fn of(server: &Postgres) -> Backup {
+        let backup = Backup(tempfile::tempdir().expect("a folder"));
+        server.kill().expect("stopped");
+        copy_folder(&server.folder(), &backup.0.path().join("data"));
+        server.restart().expect("it starts again");
+        backup
+    }
+
+    fn restore(&self, server: &Postgres) {
+        server.kill().expect("stopped");
+        std::fs::remove_dir_all(server.folder()).expect("removed");
+        copy_folder(&self.0.path().join("data"), &server.folder());
+        server.restart().expect("it starts again");
+    }
+}
+
 /// With its owner: the server runs as somebody else, perhaps.
 fn copy_folder(from: &Path, to: &Path) {
     run("cp", &["-a", &from.display().to_string(), &to.display().to_string()]);
@@ -119,16 +139,9 @@ fn a_postgres_restored_from_a_backup_halts_the_lanes_until_they_are_adopted() {
     let world = world(postgres.url());
     let process = world.serve();
     world.pay("before");
-    let backup = tempfile::tempdir().expect("a folder");
-    let copy = backup.path().join("data");
-    postgres.kill().expect("stopped");
-    copy_folder(&postgres.folder(), &copy);
-    postgres.restart().expect("it starts again");
+    let backup = Backup::of(&postgres);
     world.pay_what_will_be_forgotten();
-    postgres.kill().expect("stopped");
-    std::fs::remove_dir_all(postgres.folder()).expect("removed");
-    copy_folder(&copy, &postgres.folder());
-    postgres.restart().expect("it starts again");
+    backup.restore(&postgres);
     world.halts_and_goes_on_once_adopted(process);
 }
 
@@ -182,4 +195,37 @@ fn a_promoted_replica_that_was_behind_halts_the_lanes_until_they_are_adopted() {
     psql(&replica, "SELECT pg_promote()");
     forwarder.redirect(replica.port());
     world.halts_and_goes_on_once_adopted(process);
+}
+
+/// Each instance has marks of its own, so each has to be told.
+#[test]
+fn two_instances_on_a_restored_postgres_pay_nobody_twice_and_go_on_once_both_adopted() {
+    let postgres = Postgres::start().expect("PostgreSQL starts");
+    let world = world(postgres.url());
+    let folder = world.relay.folder.parent().expect("a folder").to_owned();
+    let other = Relay::shared(&world.simulator, &folder, "other", postgres.url());
+    let process = world.serve();
+    let other_process = other.serve_logged();
+    other.until_ready();
+    world.pay("before");
+    let backup = Backup::of(&postgres);
+    world.pay_what_will_be_forgotten();
+    backup.restore(&postgres);
+    world.relay.pay("later", "bob.near", 5);
+    world.until_halted();
+    world.simulator.post("/sim/faults", &json!({"forget": 0.0}));
+    assert_eq!((process.terminate(), other_process.terminate()), (Some(0), Some(0)));
+    assert_eq!(json!(world.simulator.paid()), json!({"before": 1, "landed": 1}));
+
+    for relay in [&world.relay, &other] {
+        let adopted = relay.run(&["lanes", "adopt", "--all", "--yes"]);
+        assert!(adopted.status.success(), "{}", text(&adopted));
+    }
+    let process = world.serve();
+    let other_process = other.serve_logged();
+    world.relay.completed("later");
+    world.pay("adrift");
+    assert_eq!((process.terminate(), other_process.terminate()), (Some(0), Some(0)));
+    let paid = world.simulator.paid();
+    assert_eq!(json!(paid), json!({"adrift": 1, "before": 1, "landed": 1, "later": 1}));
 }
