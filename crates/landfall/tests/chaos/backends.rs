@@ -1,6 +1,8 @@
 //! Three relays on one shared store: one of them is killed every second, and the store itself
 //! twice.
 //!
+//! A soak (`cargo xtask soak backends`) is as rough as the test, only longer.
+//!
 //! The ledger is as lossy as for a single relay. Whatever happens, each payout is on the ledger
 //! exactly once, and at least half of them get there meanwhile.
 
@@ -13,13 +15,13 @@ use serde_json::json;
 
 use crate::processes::{Client, Relay, Sim, machine, pause};
 use crate::{
-    KILLS, PAYOUTS, RECEIVERS, SETTLE, all_faults, assert_paid_exactly_once, black_out, no_faults,
-    receiver, submit_all,
+    KILLS, RECEIVERS, SETTLE, all_faults, assert_paid_exactly_once, black_out, kills, no_faults,
+    payouts, receiver, submit_all,
 };
 
 const RELAYS: usize = 3;
-/// The kills at which the store is killed too.
-const STORE_KILLS: [usize; 2] = [KILLS / 3, 2 * KILLS / 3];
+/// Every so many kills the store is killed too: twice in a run of the usual length.
+const STORE_KILL_EVERY: usize = KILLS / 3;
 
 /// A server that can be killed from another thread.
 type Killable = Arc<dyn Deref<Target = Server> + Send + Sync>;
@@ -101,11 +103,11 @@ async fn holds_on(topology: Topology) {
     let black_outs = tokio::spawn(black_out(sim.clone()));
     let submitting = tokio::spawn(submit_all(client.clone()));
 
-    for kill in 0..KILLS {
+    for kill in 0..kills() {
         let victim = &mut relays[kill % RELAYS];
         victim.kill();
         victim.start();
-        if STORE_KILLS.contains(&kill) {
+        if kill > 0 && kill.is_multiple_of(STORE_KILL_EVERY) {
             topology.kill_store().await;
         }
         pause(Duration::from_secs(1)).await;
@@ -116,7 +118,7 @@ async fn holds_on(topology: Topology) {
     submitting.await.expect("the client got every payout acknowledged");
 
     let deadline = Instant::now() + SETTLE;
-    while client.completed_eventually().await < PAYOUTS && Instant::now() < deadline {
+    while client.completed_eventually().await < payouts() && Instant::now() < deadline {
         pause(Duration::from_millis(200)).await;
     }
     let unsettled = client.not_completed().await;
@@ -124,8 +126,9 @@ async fn holds_on(topology: Topology) {
     assert!(unsettled.is_empty(), "not completed: {unsettled:#?}\n{}", logs.join("\n---\n"));
     assert_paid_exactly_once(&sim).await;
     relays[0].assert_audit_is_clean();
-    println!("{completed_meanwhile} of {PAYOUTS} completed meanwhile");
-    assert!(completed_meanwhile >= PAYOUTS / 2, "only {completed_meanwhile} completed meanwhile");
+    let payouts = payouts();
+    println!("{completed_meanwhile} of {payouts} completed meanwhile");
+    assert!(completed_meanwhile >= payouts / 2, "only {completed_meanwhile} completed meanwhile");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
