@@ -1,5 +1,5 @@
 //! Landfall's chores: `cargo xtask test | install | tidy | deploy | docs | bench near|internal |
-//! soak near|internal|torture`.
+//! soak near|internal|backends|torture`.
 //!
 //! Every chore says what it runs, so that anybody can run it by hand. Not here: anything a user of
 //! Landfall needs (that is the binary's job). Time is read freely here: chores measure real time.
@@ -70,6 +70,8 @@ enum SoakLedger {
     Near(soak::Options),
     /// Kills relay and services every second, with the audit looking on, optimised.
     Internal(soak::InternalOptions),
+    /// Kills one of three relays every second, and their store, on each store and queue, optimised.
+    Backends(soak::BackendsOptions),
     /// Tortures the relay with new seeds, optimised.
     Torture(soak::TortureOptions),
 }
@@ -86,6 +88,7 @@ fn main() -> ExitCode {
             bench::internal::run(&root(), &options)
         }
         Chore::Soak { ledger: SoakLedger::Internal(options) } => soak::internal(&root(), &options),
+        Chore::Soak { ledger: SoakLedger::Backends(options) } => soak::backends(&root(), &options),
         Chore::Soak { ledger: SoakLedger::Near(options) } => soak::run(&root(), &options),
         Chore::Soak { ledger: SoakLedger::Torture(options) } => soak::torture(&root(), &options),
         Chore::Load(options) => load::run(&options),

@@ -1,6 +1,7 @@
 //! `cargo xtask soak near`: the run of seed 000 against a real network, with the report of `bench`.
 //! `cargo xtask soak torture`: simulated worlds, optimised, for as long as there is time.
-//! `cargo xtask soak internal`: the chaos test of transfers between services, optimised, longer.
+//! `cargo xtask soak internal`: the chaos tests of transfers between services, optimised, longer.
+//! `cargo xtask soak backends`: those of three relays on each store and queue, the same way.
 //!
 //! The first is opt-in: it spends real tokens and gas. The relay is started with the given
 //! configuration and RPC; what landed is proven by `landfall audit`, which compares the store with
@@ -15,8 +16,10 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::bench::{Programs, Run, Watch, figures, start_load};
+use crate::install;
 use crate::load::Intake;
 use crate::process::{Running, cargo, shown};
+use crate::test::ALL;
 
 #[derive(Debug, Clone, Args)]
 pub struct Options {
@@ -56,18 +59,35 @@ pub struct TortureOptions {
 
 #[derive(Debug, Clone, Args)]
 pub struct InternalOptions {
-    /// Transfers; a hundred a second or so, with something killed every second.
+    /// Transfers on each store; a hundred a second or so, with something killed every second.
     #[arg(long, default_value_t = 100_000)]
     pub transfers: u64,
 }
 
-/// The test itself, so that a soak and the test command can never try different things.
+#[derive(Debug, Clone, Args)]
+pub struct BackendsOptions {
+    /// How long on each of the four pairs of store and queue.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    pub minutes: u64,
+}
+
 pub fn internal(root: &Path, options: &InternalOptions) -> Result<bool> {
+    chaos(root, "internal::", ("LANDFALL_CHAOS_TRANSFERS", options.transfers))
+}
+
+pub fn backends(root: &Path, options: &BackendsOptions) -> Result<bool> {
+    chaos(root, "backends::", ("LANDFALL_CHAOS_MINUTES", options.minutes))
+}
+
+/// The tests themselves, one after the other, so that a soak and the test command can never try
+/// different things.
+fn chaos(root: &Path, which: &str, (length, value): (&str, u64)) -> Result<bool> {
+    install::servers(root)?;
     let mut test = cargo(root);
-    test.args(["test", "--release", "-p", "landfall", "--test", "chaos", "--"]);
-    test.args(["--nocapture", "internal::"]);
-    test.env("LANDFALL_CHAOS_TRANSFERS", options.transfers.to_string());
-    println!("$ LANDFALL_CHAOS_TRANSFERS={} {}", options.transfers, shown(&test));
+    test.args(["test", "--release", "-p", "landfall", "--features", ALL, "--test", "chaos", "--"]);
+    test.args(["--nocapture", which]);
+    test.env(length, value.to_string());
+    println!("$ {length}={value} {}", shown(&test));
     Ok(test.status().with_context(|| shown(&test))?.success())
 }
 

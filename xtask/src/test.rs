@@ -22,7 +22,7 @@ use crate::tidy;
 const TORTURE_SEEDS: &str = "500";
 
 /// What a default build leaves out, because it takes long to build.
-const ALL: &str = "landfall/sqs";
+pub const ALL: &str = "landfall/sqs";
 
 /// What passed and what failed so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -429,7 +429,8 @@ impl Driver {
                     self.shared.owner.returned(batch, "the store has lived on in another process");
                     return Some(Leave::Again);
                 }
-                Ok(Opened::Fenced(_) | Opened::StaleNonce) => {
+                Ok(refused @ (Opened::Fenced(_) | Opened::StaleNonce)) => {
+                    tracing::info!(lane = %self.face.id, ?refused, "an attempt was refused");
                     self.shared.owner.returned(batch, "the lane has another holder");
                     return Some(Leave::Again);
                 }

@@ -455,6 +455,10 @@ async fn adopt_adopted(shared: &Shared, faces: &[Arc<Face>]) {
     if faces.iter().any(still_halted) {
         return;
     }
+    // By somebody who did not know how far this instance has come.
+    if let Err(reason) = shared.high_water.check_adopted(&stored) {
+        return shared.suspect(&reason);
+    }
     match shared.high_water.accept(&identity.id, &stored) {
         Ok(()) => faces.iter().for_each(|face| {
             face.halted.set(None);

@@ -125,6 +125,23 @@ impl HighWater {
         marks.lanes.iter().map(|(lane, (_, nonce))| (lane.clone(), *nonce)).collect()
     }
 
+    /// Says which attempt of ours an adoption has not reckoned with, if any: one above all that the
+    /// adopted lane has passed may still land.
+    pub fn check_adopted(&self, lanes: &[Lane]) -> Result<(), String> {
+        for (id, nonce) in self.marks() {
+            let adopted = lanes.iter().find(|lane| lane.id == id);
+            let next = adopted.and_then(|lane| lane.next_nonce).unwrap_or_default();
+            if next <= nonce {
+                return Err(format!(
+                    "lane {id} was adopted up to nonce {next}, but this instance has stored an \
+                     attempt with nonce {nonce}, which may still land: stop it, and adopt the \
+                     lanes with its data folder"
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Remembers that an attempt was stored.
     pub fn record(&self, lane: &LaneId, epoch: Epoch, nonce: Nonce) -> io::Result<()> {
         let mut marks = self.marks.lock();
@@ -270,6 +287,15 @@ mod tests {
         let marks = HighWater::open(&path).unwrap();
         let lanes: Vec<LaneId> = marks.remembered().lanes().cloned().collect();
         assert_eq!(lanes, [LaneId::new("a"), LaneId::new("c")]);
+    }
+
+    #[test]
+    fn an_adoption_below_what_this_instance_has_stored_is_not_enough() {
+        let marks = HighWater::in_memory();
+        marks.record(&lane(0, 0).id, Epoch(3), Nonce(7)).unwrap();
+        assert!(marks.check_adopted(&[lane(9, 7)]).is_err());
+        assert!(marks.check_adopted(&[]).is_err(), "the lane is not there at all");
+        assert_eq!(marks.check_adopted(&[lane(1, 8)]), Ok(()), "epochs may start anew");
     }
 
     #[test]

@@ -53,19 +53,45 @@ impl Postgres {
     }
 
     pub fn start_with(options: PostgresOptions) -> Result<Postgres> {
-        let folders = FOLDERS.map(PathBuf::from);
-        let server = program(&["postgres"], &folders, PACKAGE)?;
-        let initdb = program(&["initdb"], &folders, PACKAGE)?;
+        let initdb = program(&["initdb"], &FOLDERS.map(PathBuf::from), PACKAGE)?;
         let account = account()?;
-        let has_tls = options.tls.is_some();
-        let settings = options.settings;
+        let tls = options.tls.clone();
+        Postgres::on(options, |folder| {
+            let data = folder.join("data");
+            templates::copy(&initdb, &data, |fresh| make(&initdb, account, fresh))?;
+            if let Some((certificate, key)) = &tls {
+                doing("write server.crt", std::fs::write(data.join("server.crt"), certificate))?;
+                write_private(&data.join("server.key"), key)?;
+            }
+            give(folder, account)
+        })
+    }
+
+    /// A replica that follows this one, asynchronously, from a backup taken now.
+    pub fn replica(&self) -> Result<Postgres> {
+        let backup = program(&["pg_basebackup"], &FOLDERS.map(PathBuf::from), PACKAGE)?;
+        let account = account()?;
+        Postgres::on(PostgresOptions::default(), |folder| {
+            give(folder, account)?;
+            let mut command = as_account(&backup, account);
+            command.args(["--write-recovery-conf", "--checkpoint=fast", "--no-sync", "-D"]);
+            command.arg(folder.join("data")).args(["-d", self.url()]).current_dir(folder);
+            run("pg_basebackup", &mut command)
+        })
+    }
+
+    /// Runs on the data that `fill` leaves in the folder.
+    fn on(options: PostgresOptions, fill: impl FnOnce(&Path) -> Result<()>) -> Result<Postgres> {
+        let server = program(&["postgres"], &FOLDERS.map(PathBuf::from), PACKAGE)?;
+        let account = account()?;
+        let PostgresOptions { settings, tls } = options;
         let command = move |port: u16, folder: &Path| {
             let mut command = as_account(&server, account);
             command.arg("-D").arg(folder.join("data")).args(["-p", &port.to_string()]);
             command.args(["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="]);
             // In its folder, which is removed, even when it is killed.
             command.args(["-c", "dynamic_shared_memory_type=mmap"]);
-            if has_tls {
+            if tls.is_some() {
                 command.args(["-c", "ssl=on"]);
             }
             for (name, value) in &settings {
@@ -81,15 +107,6 @@ impl Postgres {
             stale: Some("data/postmaster.pid"),
         };
         let url = |port| format!("postgres://postgres@127.0.0.1:{port}/postgres");
-        let fill = |folder: &Path| {
-            let data = folder.join("data");
-            templates::copy(&initdb, &data, |fresh| make(&initdb, account, fresh))?;
-            if let Some((certificate, key)) = &options.tls {
-                doing("write server.crt", std::fs::write(data.join("server.crt"), certificate))?;
-                write_private(&data.join("server.key"), key)?;
-            }
-            give(folder, account)
-        };
         Server::start(plan, url, fill).map(Postgres)
     }
 }

@@ -173,6 +173,44 @@ async fn lanes_go_on_after_an_operator_adopted_them() {
     assert_eq!(world.state("k").await, "COMPLETED");
 }
 
+/// The operator adopts with the data folder of another instance, whose marks are older.
+#[tokio::test(start_paused = true)]
+async fn an_adoption_that_knows_less_than_this_instance_does_not_let_it_sign() {
+    let mut world = World::new(1).await;
+    world.rail.state.lock().registered.insert("alice.near".into());
+    let lane = world.rail.lanes[0].clone();
+    world.sleep(1_000).await;
+    world.submit("k", "alice.near", 10).await;
+    let backup = world.store.snapshot();
+    *world.rail.net.lock() = Net::LoseRequest;
+    world.sleep(1_000).await;
+    let forgotten = world.store.open_attempts_of(RailName::Near).await.unwrap();
+    assert_eq!(forgotten.len(), 1);
+    world.store.restore(backup);
+    world.sleep(60_000).await;
+    assert!(world.store.lanes().await.unwrap()[0].halted.is_some());
+
+    let used = world.rail.state.lock().nonces[&lane];
+    world.store.adopt(&lane, landfall_core::Nonce(used)).await.unwrap();
+    world.sleep(60_000).await;
+    let opened = world.store.open_attempts_of(RailName::Near).await.unwrap();
+    assert_eq!(opened, [], "the forgotten attempt may still land");
+    assert!(world.store.lanes().await.unwrap()[0].halted.is_some(), "halted again");
+
+    // As docs/operating.md tells: stopped, adopted with its own folder, started.
+    world.engine.abort().await;
+    *world.rail.net.lock() = Net::Good;
+    let fenced = forgotten[0].nonce.next();
+    *world.rail.state.lock().nonces.get_mut(&lane).unwrap() = fenced.0;
+    world.store.adopt(&lane, fenced).await.unwrap();
+    let stored = world.store.lanes().await.unwrap();
+    let identity = world.store.identity().await.unwrap();
+    world.high_water.accept(&identity.id, &stored).unwrap();
+    world.crash().await;
+    world.sleep(60_000).await;
+    assert_eq!(world.paid("alice.near"), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_slept_past_its_lease_settles_nothing() {
     let world = World::new(1).await;

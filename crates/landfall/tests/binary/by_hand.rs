@@ -25,14 +25,11 @@ impl World {
     }
 
     fn completed(&self, key: &str) {
-        let url = format!("{}/transfer/{key}?wait=30s", self.relay.url);
-        wait_for(key, || get(&url).filter(|transfer| transfer["status"] == "COMPLETED"));
+        self.relay.completed(key);
     }
 
     fn json(&self, arguments: &[&str]) -> Value {
-        let output = self.relay.run(arguments);
-        assert!(output.status.success(), "{arguments:?}: {}", text(&output));
-        serde_json::from_slice(&output.stdout).expect("JSON")
+        self.relay.json(arguments)
     }
 
     /// The lane's reason for standing still.

@@ -4,8 +4,12 @@
 
 mod by_hand;
 mod dev;
+mod forwarder;
 mod moves;
 mod operators;
+mod outages;
+mod paused;
 mod services;
 mod town;
+mod went_back;
 mod world;

@@ -1,6 +1,6 @@
 //! What operators do: check, look, audit, stop; and what they are told when something is wrong.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::world::{Relay, Simulator, get, landfall, request, text, wait_for};
 
@@ -15,12 +15,6 @@ fn running() -> Running {
     let simulator = Simulator::start(folder.path(), &["--keys", "2", "--block-ms", "50"]);
     let relay = Relay::on(&simulator, folder.path());
     Running { simulator, relay, folder }
-}
-
-fn json_of(relay: &Relay, arguments: &[&str]) -> Value {
-    let output = relay.run(arguments);
-    assert!(output.status.success(), "{arguments:?}: {}", text(&output));
-    serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
 #[test]
@@ -38,17 +32,17 @@ fn the_store_can_be_read_and_audited_after_the_relay_has_left() {
     }
     assert_eq!(process.terminate(), Some(0), "a shutdown in order");
 
-    let one = json_of(relay, &["transfers", "get", "one", "--json"]);
+    let one = relay.json(&["transfers", "get", "one", "--json"]);
     assert_eq!((&one["status"], &one["amount"]), (&json!("COMPLETED"), &json!("5")));
     assert_eq!(one["events"].as_array().map(Vec::len), Some(7));
-    let list = json_of(relay, &["transfers", "list", "--state", "completed", "--json"]);
+    let list = relay.json(&["transfers", "list", "--state", "completed", "--json"]);
     assert_eq!(list.as_array().map(Vec::len), Some(2));
-    let lanes = json_of(relay, &["lanes", "--json"]);
+    let lanes = relay.json(&["lanes", "--json"]);
     assert_eq!(lanes.as_array().map(Vec::len), Some(2));
     assert_eq!(relay.run(&["transfers", "get", "three"]).status.code(), Some(1));
     assert!(text(&relay.run(&["transfers", "watch", "one"])).contains("COMPLETED"));
 
-    let audit = json_of(relay, &["audit", "--json"]);
+    let audit = relay.json(&["audit", "--json"]);
     assert_eq!((&audit["ok"], &audit["completed"]), (&json!(true), &json!(2)));
 }
 

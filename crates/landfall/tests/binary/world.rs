@@ -3,10 +3,13 @@
 //! The client speaks plain HTTP over a socket of its own, so that nothing of the binary is used to
 //! test the binary.
 
+use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -19,7 +22,8 @@ const ASK: Duration = Duration::from_millis(50);
 const ANSWER: Duration = Duration::from_secs(40);
 
 /// Names that would reach into a test from outside.
-const OUTSIDE: [&str; 9] = [
+const OUTSIDE: [&str; 10] = [
+    "DATABASE_URL",
     "REDIS_URL",
     "NEAR_RPC_URL",
     "NEAR_NETWORK",
@@ -66,10 +70,15 @@ impl Process {
 
     /// Asks it to leave and returns its exit code.
     pub fn terminate(mut self) -> Option<i32> {
-        let id = self.0.id().to_string();
-        let sent = Command::new("kill").args(["-TERM", &id]).status().expect("kill runs");
-        assert!(sent.success());
+        self.signal("-TERM");
         self.0.wait().expect("gone").code()
+    }
+
+    /// As `kill` names signals.
+    pub fn signal(&self, name: &str) {
+        let id = self.0.id().to_string();
+        let sent = Command::new("kill").args([name, &id]).status().expect("kill runs");
+        assert!(sent.success());
     }
 }
 
@@ -93,10 +102,13 @@ pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// A port that was free a moment ago.
+/// A port that stays free between two starts: below those that outgoing connections are given.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("an address").port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = 10_000 + (std::process::id() % 20_000) as u16;
+    let free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    let ports = std::iter::repeat_with(|| first + NEXT.fetch_add(1, Ordering::SeqCst));
+    ports.take_while(|port| *port < 32_000).find(free).expect("a free port")
 }
 
 /// One request on a connection of its own. None if there was no whole answer.
@@ -106,6 +118,16 @@ pub fn request(
     headers: &[(&str, &str)],
     body: &str,
 ) -> Option<(u16, Value)> {
+    ask(method, url, headers, body).map(|(status, _, body)| (status, body))
+}
+
+/// The same, with the head of the answer.
+pub fn ask(
+    method: &str,
+    url: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Option<(u16, String, Value)> {
     let rest = url.strip_prefix("http://").expect("an http URL");
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
     let mut stream = TcpStream::connect(host).ok()?;
@@ -124,7 +146,8 @@ pub fn request(
     let answer = String::from_utf8_lossy(&answer).into_owned();
     let (head, body) = answer.split_once("\r\n\r\n")?;
     let status = head.split(' ').nth(1)?.parse().ok()?;
-    Some((status, serde_json::from_str(body).unwrap_or(Value::String(body.to_owned()))))
+    let body = serde_json::from_str(body).unwrap_or(Value::String(body.to_owned()));
+    Some((status, head.to_lowercase(), body))
 }
 
 pub fn get(url: &str) -> Option<Value> {
@@ -155,6 +178,16 @@ impl Simulator {
         let url = format!("{}{path}", self.url());
         let answer = request("POST", &url, &[], &body.to_string());
         assert!(matches!(answer, Some((200, _))), "{path} {body}: {answer:?}");
+    }
+
+    /// How often each memo was paid.
+    pub fn paid(&self) -> BTreeMap<String, usize> {
+        let paid = get(&format!("{}/sim/transfers", self.url())).expect("the ledger");
+        let mut times = BTreeMap::new();
+        for one in paid.as_array().expect("a list") {
+            *times.entry(one["memo"].as_str().unwrap_or("(no memo)").to_owned()).or_default() += 1;
+        }
+        times
     }
 }
 
@@ -195,8 +228,37 @@ impl Relay {
         command
     }
 
+    /// One of several on a server's store, in a folder of its own. Leases are short.
+    pub fn shared(simulator: &Simulator, folder: &Path, name: &str, store: &str) -> Relay {
+        let home = folder.join(name);
+        std::fs::create_dir_all(&home).expect("a folder");
+        let mut relay = Relay::on(simulator, &home);
+        relay.set("LANDFALL_INSTANCE__NAME", name);
+        relay.set("LANDFALL_STORE__URL", store);
+        relay.set("LANDFALL_STORE__TIMEOUT_MS", "2000");
+        relay.set("LANDFALL_ENGINE__LEASE_MS", "2000");
+        relay.set("LANDFALL_ENGINE__RENEW_MS", "500");
+        relay.set("LANDFALL_ENGINE__SWEEP_MS", "200");
+        relay
+    }
+
+    pub fn set(&mut self, name: &str, text: &str) {
+        self.variables.retain(|(known, _)| known != name);
+        self.variables.push((name.to_owned(), text.to_owned()));
+    }
+
     pub fn serve(&self) -> Process {
         Process::start(&mut self.command(&["serve"]))
+    }
+
+    /// Serves, with its log in a file.
+    pub fn serve_logged(&self) -> Process {
+        let log = File::options().create(true).append(true).open(self.folder.join("log"));
+        Process::start(self.command(&["serve"]).stderr(log.expect("a log file")))
+    }
+
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.join("log")).unwrap_or_default()
     }
 
     pub fn run(&self, arguments: &[&str]) -> Output {
@@ -205,6 +267,18 @@ impl Relay {
 
     pub fn until_ready(&self) {
         wait_for("the relay", || get(&format!("{}/ready", self.url)));
+    }
+
+    /// What a command prints with `--json`.
+    pub fn json(&self, arguments: &[&str]) -> Value {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output));
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    }
+
+    pub fn completed(&self, key: &str) {
+        let url = format!("{}/transfer/{key}?wait=30s", self.url);
+        wait_for(key, || get(&url).filter(|transfer| transfer["status"] == "COMPLETED"));
     }
 
     /// Hands in a payout as a client should: again, with the same key, until there is an answer.

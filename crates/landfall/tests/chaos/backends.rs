@@ -1,6 +1,8 @@
 //! Three relays on one shared store: one of them is killed every second, and the store itself
 //! twice.
 //!
+//! A soak (`cargo xtask soak backends`) is as rough as the test, only longer.
+//!
 //! The ledger is as lossy as for a single relay. Whatever happens, each payout is on the ledger
 //! exactly once, and at least half of them get there meanwhile.
 
@@ -13,45 +15,63 @@ use serde_json::json;
 
 use crate::processes::{Client, Relay, Sim, machine, pause};
 use crate::{
-    KILLS, PAYOUTS, RECEIVERS, SETTLE, all_faults, assert_paid_exactly_once, black_out, no_faults,
-    receiver, submit_all,
+    KILLS, RECEIVERS, SETTLE, all_faults, assert_paid_exactly_once, black_out, kills, no_faults,
+    payouts, receiver, submit_all,
 };
 
 const RELAYS: usize = 3;
-/// The kills at which the store is killed too.
-const STORE_KILLS: [usize; 2] = [KILLS / 3, 2 * KILLS / 3];
+/// Every so many kills the store is killed too: twice in a run of the usual length.
+const STORE_KILL_EVERY: usize = KILLS / 3;
 
 /// A server that can be killed from another thread.
 type Killable = Arc<dyn Deref<Target = Server> + Send + Sync>;
 
 /// A store, a queue, and what a relay must be told of them.
-struct Topology {
+pub struct Topology {
     store: Killable,
     /// Lives as long as the test.
     _queue: Option<Killable>,
-    variables: Vec<(&'static str, String)>,
+    urls: Vec<(&'static str, String)>,
 }
 
 impl Topology {
-    fn new(store: Killable, variables: Vec<(&'static str, String)>) -> Topology {
-        Topology { store, _queue: None, variables }
+    fn new(store: Killable, urls: Vec<(&'static str, String)>) -> Topology {
+        Topology { store, _queue: None, urls }
     }
 
-    /// A relay of its own name. Leases are short, so that whoever dies is replaced soon.
-    fn relay(&self, sim: &Sim, number: usize) -> Relay {
-        let mut variables: Vec<(String, String)> = vec![
-            ("LANDFALL_INSTANCE__NAME".into(), format!("relay-{number}")),
-            ("LANDFALL_ENGINE__LEASE_MS".into(), "2000".into()),
-            ("LANDFALL_ENGINE__RENEW_MS".into(), "500".into()),
-            ("LANDFALL_STORE__TIMEOUT_MS".into(), "2000".into()),
+    /// Redis and its streams.
+    pub fn redis() -> Topology {
+        let redis = redis();
+        let urls = vec![("REDIS_URL", redis.url().to_owned())];
+        Topology::new(Arc::new(redis), urls)
+    }
+
+    /// PostgreSQL alone.
+    pub fn postgres() -> Topology {
+        let postgres = postgres();
+        let urls = vec![("DATABASE_URL", postgres.url().to_owned())];
+        Topology::new(Arc::new(postgres), urls)
+    }
+
+    /// What makes a relay one of several, with a name of its own. Leases are short, so that whoever
+    /// dies is replaced soon.
+    pub fn variables(&self, number: usize) -> Vec<(String, String)> {
+        let own = [
+            ("LANDFALL_INSTANCE__NAME", format!("relay-{number}")),
+            ("LANDFALL_ENGINE__LEASE_MS", "2000".into()),
+            ("LANDFALL_ENGINE__RENEW_MS", "500".into()),
+            ("LANDFALL_STORE__TIMEOUT_MS", "2000".into()),
         ];
-        variables
-            .extend(self.variables.iter().map(|(name, text)| (name.to_string(), text.clone())));
-        Relay::with(sim, variables)
+        let all = own.into_iter().chain(self.urls.iter().cloned());
+        all.map(|(name, text)| (name.to_owned(), text)).collect()
+    }
+
+    fn relay(&self, sim: &Sim, number: usize) -> Relay {
+        Relay::with(sim, self.variables(number))
     }
 
     /// kill -9, and a restart on the same data.
-    async fn kill_store(&self) {
+    pub async fn kill_store(&self) {
         let store = self.store.clone();
         let killed = tokio::task::spawn_blocking(move || {
             store.kill()?;
@@ -83,11 +103,11 @@ async fn holds_on(topology: Topology) {
     let black_outs = tokio::spawn(black_out(sim.clone()));
     let submitting = tokio::spawn(submit_all(client.clone()));
 
-    for kill in 0..KILLS {
+    for kill in 0..kills() {
         let victim = &mut relays[kill % RELAYS];
         victim.kill();
         victim.start();
-        if STORE_KILLS.contains(&kill) {
+        if kill > 0 && kill.is_multiple_of(STORE_KILL_EVERY) {
             topology.kill_store().await;
         }
         pause(Duration::from_secs(1)).await;
@@ -98,7 +118,7 @@ async fn holds_on(topology: Topology) {
     submitting.await.expect("the client got every payout acknowledged");
 
     let deadline = Instant::now() + SETTLE;
-    while client.completed_eventually().await < PAYOUTS && Instant::now() < deadline {
+    while client.completed_eventually().await < payouts() && Instant::now() < deadline {
         pause(Duration::from_millis(200)).await;
     }
     let unsettled = client.not_completed().await;
@@ -106,24 +126,21 @@ async fn holds_on(topology: Topology) {
     assert!(unsettled.is_empty(), "not completed: {unsettled:#?}\n{}", logs.join("\n---\n"));
     assert_paid_exactly_once(&sim).await;
     relays[0].assert_audit_is_clean();
-    println!("{completed_meanwhile} of {PAYOUTS} completed meanwhile");
-    assert!(completed_meanwhile >= PAYOUTS / 2, "only {completed_meanwhile} completed meanwhile");
+    let payouts = payouts();
+    println!("{completed_meanwhile} of {payouts} completed meanwhile");
+    assert!(completed_meanwhile >= payouts / 2, "only {completed_meanwhile} completed meanwhile");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_relays_on_redis_and_its_streams_pay_exactly_once() {
     let _alone = machine().await;
-    let redis = redis();
-    let variables = vec![("REDIS_URL", redis.url().to_owned())];
-    holds_on(Topology::new(Arc::new(redis), variables)).await;
+    holds_on(Topology::redis()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_relays_on_postgres_alone_pay_exactly_once() {
     let _alone = machine().await;
-    let postgres = postgres();
-    let variables = vec![("DATABASE_URL", postgres.url().to_owned())];
-    holds_on(Topology::new(Arc::new(postgres), variables)).await;
+    holds_on(Topology::postgres()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,6 +2,8 @@
 //!
 //! Real processes: `landfall sim near` with three nodes, `landfall serve`, and a client that does
 //! not give up. Whatever happens, each payout is on the ledger exactly once.
+//!
+//! `LANDFALL_CHAOS_MINUTES` makes it longer: `cargo xtask soak backends`.
 
 mod backends;
 mod internal;
@@ -13,11 +15,30 @@ use std::time::{Duration, Instant};
 use processes::{Client, Relay, Sim, pause};
 use serde_json::json;
 
-const PAYOUTS: usize = 1_000;
+/// For each kill, once a second: a thousand in a run of the usual length.
+const PAYOUTS_PER_KILL: f64 = 1_000.0 / 30.0;
 const RECEIVERS: usize = 400;
 const KILLS: usize = 30;
+/// Between the submissions of two chunks. A soak's are spread over most of its length.
+const CHUNK_PAUSE: Duration = Duration::from_millis(200);
+const SOAK_CHUNK_PAUSE: Duration = Duration::from_millis(450);
 /// How long everything may take to settle once the faults have stopped.
 const SETTLE: Duration = Duration::from_secs(90);
+
+/// How long a soak lasts.
+fn minutes() -> Option<usize> {
+    let given = std::env::var("LANDFALL_CHAOS_MINUTES").ok()?;
+    Some(given.parse().expect("LANDFALL_CHAOS_MINUTES is a number"))
+}
+
+/// One a second.
+fn kills() -> usize {
+    minutes().map_or(KILLS, |minutes| 60 * minutes)
+}
+
+fn payouts() -> usize {
+    (kills() as f64 * PAYOUTS_PER_KILL).round() as usize
+}
 
 fn key(n: usize) -> String {
     format!("payout-{n:04}")
@@ -54,10 +75,11 @@ async fn black_out(sim: Sim) {
 
 /// Submits every payout, each until it is acknowledged.
 async fn submit_all(client: Client) {
-    for chunk in (0..PAYOUTS).collect::<Vec<_>>().chunks(20) {
+    let chunk_pause = if minutes().is_some() { SOAK_CHUNK_PAUSE } else { CHUNK_PAUSE };
+    for chunk in (0..payouts()).collect::<Vec<_>>().chunks(20) {
         let posts = chunk.iter().map(|n| client.submit_until_taken(key(*n), receiver(*n)));
         futures::future::join_all(posts).await;
-        pause(Duration::from_millis(200)).await;
+        pause(chunk_pause).await;
     }
 }
 
@@ -74,7 +96,7 @@ async fn killed_every_second_on_a_lossy_ledger_every_payout_lands_exactly_once()
     let black_outs = tokio::spawn(black_out(sim.clone()));
     let submitting = tokio::spawn(submit_all(client.clone()));
 
-    for _ in 0..KILLS {
+    for _ in 0..kills() {
         relay.start();
         pause(Duration::from_secs(1)).await;
         relay.kill();
@@ -84,17 +106,18 @@ async fn killed_every_second_on_a_lossy_ledger_every_payout_lands_exactly_once()
     black_outs.abort();
     sim.post("/sim/faults", no_faults()).await;
     submitting.await.expect("the client got every payout acknowledged");
-    assert!(completed_meanwhile >= PAYOUTS / 2, "only {completed_meanwhile} completed meanwhile");
+    assert!(completed_meanwhile >= payouts() / 2, "only {completed_meanwhile} completed meanwhile");
 
     let deadline = Instant::now() + SETTLE;
-    while client.completed_eventually().await < PAYOUTS && Instant::now() < deadline {
+    while client.completed_eventually().await < payouts() && Instant::now() < deadline {
         pause(Duration::from_millis(200)).await;
     }
     let unsettled = client.not_completed().await;
     assert!(unsettled.is_empty(), "not completed: {unsettled:#?}\n{}", relay.log_tail());
     assert_paid_exactly_once(&sim).await;
     relay.assert_audit_is_clean();
-    println!("{completed_meanwhile} of {PAYOUTS} completed while the relay was being killed");
+    let payouts = payouts();
+    println!("{completed_meanwhile} of {payouts} completed while the relay was being killed");
 }
 
 async fn assert_paid_exactly_once(sim: &Sim) {
@@ -103,7 +126,7 @@ async fn assert_paid_exactly_once(sim: &Sim) {
         let memo = transfer["memo"].as_str().unwrap_or("(no memo)").to_owned();
         paid.entry(memo).or_default().push(transfer.to_string());
     }
-    for n in 0..PAYOUTS {
+    for n in 0..payouts() {
         let times = paid.remove(&key(n)).unwrap_or_default();
         assert_eq!(times.len(), 1, "{} was paid {} times: {times:#?}", key(n), times.len());
         assert!(times[0].contains(&format!("\"{}\"", receiver(n))), "{}", times[0]);

@@ -268,7 +268,7 @@ impl Client {
     /// The payouts that are not COMPLETED, as the API shows them.
     pub async fn not_completed(&self) -> Vec<Value> {
         let mut open = Vec::new();
-        for n in 0..super::PAYOUTS {
+        for n in 0..super::payouts() {
             let url = format!("{}/transfer/{}", self.base(), super::key(n));
             let shown: Value = match self.http.get(url).send().await {
                 Ok(answer) => answer.json().await.unwrap_or_default(),
