@@ -32,7 +32,7 @@ pub(crate) async fn apply(
     kind: Kind,
     jobs: &[Job],
 ) -> Done<Vec<Answer>> {
-    let mut tries = Tries::new();
+    let mut tries = Tries::default();
     loop {
         let mut session = connections.session().await?;
         let done = batch(&mut session, service, kind, jobs).await;

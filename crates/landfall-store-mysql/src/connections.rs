@@ -27,7 +27,7 @@ const TRIES: usize = 50;
 /// `Send`.)
 macro_rules! transaction {
     ($connections:expr, $session:ident => $work:expr) => {{
-        let tries = $crate::connections::Tries::new();
+        let tries = $crate::connections::Tries::default();
         $crate::connections::transaction!($connections, tries, $session => $work)
     }};
     ($connections:expr, $tries:expr, $session:ident => $work:expr) => {{
@@ -192,11 +192,13 @@ pub struct Tries {
     with_duplicates: bool,
 }
 
-impl Tries {
-    pub fn new() -> Tries {
+impl Default for Tries {
+    fn default() -> Tries {
         Tries { left: TRIES, with_duplicates: true }
     }
+}
 
+impl Tries {
     /// A key that is taken is for the caller to deal with.
     pub(crate) fn of_new_keys() -> Tries {
         Tries { left: TRIES, with_duplicates: false }
