@@ -3,8 +3,10 @@
 //! The receivers are registered on the ledger before the clock starts; the relay has to find out.
 //! Completed means final on the ledger; the simulator's own record of payments is compared with
 //! what was asked for, and overpayment counts as a duplicate.
-//! Not here: the figures' meaning (docs/benchmarks.md), transfers between services ([`internal`]).
+//! Not here: the figures' meaning (docs/benchmarks.md), transfers between services ([`internal`]),
+//! the servers that `--store` and `--queue` name ([`backends`]).
 
+mod backends;
 pub mod internal;
 
 use std::net::TcpListener;
@@ -17,10 +19,11 @@ use clap::Args;
 use hyper::Method;
 use serde_json::Value;
 
+use self::backends::{Backends, Choice, Spent};
 use crate::http::Connection;
 use crate::load::{Intake, Route};
 use crate::payouts::{Differences, Payout, compare, payout, receiver};
-use crate::process::{Running, Used, cargo, shown};
+use crate::process::{Running, Used, cargo, output, shown};
 use crate::report::Report;
 
 /// How often the relay is asked how far it is: seldom enough not to be measured itself.
@@ -52,18 +55,29 @@ pub struct Options {
     /// Connections of the load generator.
     #[arg(long, default_value_t = 64)]
     pub connections: u64,
+    #[command(flatten)]
+    pub backends: Choice,
     /// Print one JSON object instead of the table.
     #[arg(long)]
     pub json: bool,
 }
 
 pub fn run(root: &Path, options: &Options) -> Result<bool> {
-    let programs = Programs::build(root)?;
+    let programs = Programs::build_with(root, options.backends.features())?;
     let folder = tempfile::tempdir()?;
+    // Before the relay, so that they end after it.
+    let backends = Backends::start(options.backends)?;
     let (mut simulator, ledger) = start_simulator(&programs, options)?;
     let relay_url = format!("http://127.0.0.1:{}", free_port()?);
-    let mut command = relay_command(&programs, folder.path(), &relay_url, &ledger)?;
-    let mut relay = Running::start("relay", &mut command)?;
+    let command = |name: &str| {
+        let mut command = relay_command(&programs, folder.path(), &relay_url, &ledger, name)?;
+        backends.tell(&mut command);
+        Ok::<Command, anyhow::Error>(command)
+    };
+    if options.backends.wants_migration() {
+        output(&mut command("migrate")?)?;
+    }
+    let mut relay = Running::start("relay", &mut command("serve")?)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut watch = Watch::new(&relay_url)?;
     runtime.block_on(watch.until_ready(&mut relay))?;
@@ -77,7 +91,9 @@ pub fn run(root: &Path, options: &Options) -> Result<bool> {
         rate: options.rate,
         route: options.intake.into(),
     };
+    let store_cpu = backends.store_cpu()?;
     let mut report = measure(&programs, &runtime, &mut watch, &mut relay, &run, options)?;
+    let spent = backends.spent(store_cpu, options.transfers)?;
 
     let asked: Vec<Payout> = run.payouts(options).collect();
     let found = runtime.block_on(differences(rpc_url, &asked))?;
@@ -86,7 +102,7 @@ pub fn run(root: &Path, options: &Options) -> Result<bool> {
         bail!("the relay or the simulator did not end well");
     }
     simulator.leave()?;
-    print(options, &report);
+    print(options, &report, &spent);
     Ok(report.is_good())
 }
 
@@ -96,21 +112,23 @@ fn note(options: &Options, text: &str) {
     }
 }
 
-fn print(options: &Options, report: &Report) {
+fn print(options: &Options, report: &Report, spent: &Spent) {
     if options.json {
-        println!("{}", report.json());
+        println!("{}", spent.json(report));
         return;
     }
     println!(
-        "\n{} payouts, intake {}, rate {}, {} keys, {} ms blocks, {} receivers",
+        "\n{} payouts, intake {}, rate {}, {} keys, {} ms blocks, {} receivers, store {}, queue {}",
         options.transfers,
         Route::from(options.intake).name(),
         if options.rate == 0 { "unlimited".to_owned() } else { format!("{}/s", options.rate) },
         options.keys,
         options.block_ms,
         options.receivers,
+        options.backends.store_name(),
+        options.backends.queue_name(),
     );
-    print!("{}", report.table());
+    print!("{}", spent.table(report));
 }
 
 /// The programs under measurement, built for speed.
@@ -121,8 +139,15 @@ pub struct Programs {
 
 impl Programs {
     pub fn build(root: &Path) -> Result<Programs> {
+        Programs::build_with(root, &[])
+    }
+
+    pub fn build_with(root: &Path, features: &[&str]) -> Result<Programs> {
         let mut build = cargo(root);
         build.args(["build", "--release", "-p", "landfall", "-p", "xtask"]);
+        if !features.is_empty() {
+            build.args(["--features", &features.join(",")]);
+        }
         eprintln!("$ {}", shown(&build));
         if !build.status()?.success() {
             bail!("the release build failed");
@@ -149,13 +174,14 @@ fn relay_command(
     folder: &Path,
     relay_url: &str,
     ledger: &Value,
+    name: &str,
 ) -> Result<Command> {
     let text = |name: &str| {
         let value = &ledger[name];
         value.as_str().map(str::to_owned).with_context(|| format!("{name} of the simulator"))
     };
     let mut command = Command::new(&programs.landfall);
-    command.arg("serve").current_dir(folder);
+    command.arg(name).current_dir(folder);
     command.env("LANDFALL_API__LISTEN", relay_url.trim_start_matches("http://"));
     command.env("LANDFALL_API__AUTH", "off");
     command.env("LANDFALL_INSTANCE__DATA", folder);

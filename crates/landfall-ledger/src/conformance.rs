@@ -10,6 +10,7 @@ mod book;
 pub mod crash;
 mod races;
 mod service;
+mod several;
 
 use std::num::NonZeroU64;
 use std::panic::AssertUnwindSafe;
@@ -23,6 +24,7 @@ use crate::book::Book;
 use crate::words::{AccountId, Answer, Kind, Operation, ReqId, Terms};
 
 pub use service::{Reached, exercise_service};
+pub use several::Several;
 
 /// A user like any other.
 pub const ALICE: AccountId = AccountId { user_id: 4001, asset_id: 1 };

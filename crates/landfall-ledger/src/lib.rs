@@ -5,9 +5,9 @@
 //! and its answer stays the same for ever, refusals too. docs/services.md is the contract.
 //!
 //! [`rules`] decides, purely. A [`Book`] keeps what was decided: [`MemoryBook`], the reference, and
-//! [`SqliteBook`]. [`serve`] puts a book on HTTP; [`sim`] does so badly, on purpose.
-//! [`audit`] tells whether a statement adds up; [`conformance`] is what every book and every
-//! service must pass.
+//! [`SqliteBook`]; those on a server have rooms of their own and share [`sheet`]. [`serve`] puts a
+//! book on HTTP; [`sim`] does so badly, on purpose. [`audit`] tells whether a statement adds
+//! up; [`conformance`] is what every book and every service must pass.
 //! **Invariant:** balances change by recorded operations alone, in the same commit.
 //! Not here: transfers between services (the engine's), calling services (the rail's).
 
@@ -18,6 +18,7 @@ pub mod faults;
 pub mod memory;
 pub mod rules;
 pub mod server;
+pub mod sheet;
 pub mod sim;
 pub mod sqlite;
 mod words;

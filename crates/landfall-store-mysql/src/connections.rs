@@ -27,7 +27,7 @@ const TRIES: usize = 50;
 /// `Send`.)
 macro_rules! transaction {
     ($connections:expr, $session:ident => $work:expr) => {{
-        let tries = $crate::connections::Tries::new();
+        let tries = $crate::connections::Tries::default();
         $crate::connections::transaction!($connections, tries, $session => $work)
     }};
     ($connections:expr, $tries:expr, $session:ident => $work:expr) => {{
@@ -45,14 +45,14 @@ pub(crate) use transaction;
 
 /// What one statement answered.
 #[derive(Debug, Default)]
-pub(crate) struct Answer {
+pub struct Answer {
     pub rows: Vec<Row>,
     pub changed: u64,
     pub first_id: Option<u64>,
 }
 
 /// The connections of one store.
-pub(crate) struct Connections {
+pub struct Connections {
     options: Opts,
     lock_wait: Duration,
     accepted: Vec<String>,
@@ -60,6 +60,8 @@ pub(crate) struct Connections {
     room: Arc<Semaphore>,
     /// The store that every connection must lead to, once it is known.
     identity: Mutex<Option<String>>,
+    /// How tables that are not the store's tell their identity.
+    told_by: Option<&'static str>,
 }
 
 /// A connection that is ready to be used.
@@ -82,7 +84,13 @@ impl Connections {
             idle: Arc::default(),
             room: Arc::new(Semaphore::new(size.max(1))),
             identity: Mutex::new(None),
+            told_by: None,
         }
+    }
+
+    /// For tables that are not the store's: the SQL by which they tell their identity.
+    pub(crate) fn told_by(self, sql: &'static str) -> Connections {
+        Connections { told_by: Some(sql), ..self }
     }
 
     /// From here on, connections that lead to another store are refused.
@@ -91,7 +99,7 @@ impl Connections {
     }
 
     /// A connection, idle or new.
-    pub(crate) async fn session(&self) -> Done<Session> {
+    pub async fn session(&self) -> Done<Session> {
         let permit = self.room.clone().acquire_owned().await;
         let permit = permit.map_err(|_| Fault::Lost("the store is closed".into()))?;
         let idle = self.idle.lock().pop();
@@ -109,7 +117,10 @@ impl Connections {
         settings.check(&self.accepted).map_err(|refusal| Fault::Refused(refusal.to_string()))?;
         prepare(&mut conn, &settings, self.lock_wait).await?;
         let expected = self.identity.lock().clone().filter(|_| insists);
-        let found = Identity::read(&mut conn).await?.map(|identity| identity.id);
+        let found = match self.told_by {
+            None => Identity::read(&mut conn).await?.map(|identity| identity.id),
+            Some(sql) => conn.query_first(sql).await?,
+        };
         if expected.is_some() && found != expected {
             return Err(corrupt(format!(
                 "the server holds store {} where {} was; connect to the server that holds it, or \
@@ -139,7 +150,7 @@ impl Connections {
     }
 
     /// Ends a try: gives its answer, nothing if it is to be tried again, or why it failed.
-    pub(crate) async fn end<T>(
+    pub async fn end<T>(
         &self,
         mut session: Session,
         done: Done<T>,
@@ -169,23 +180,25 @@ impl Connections {
     }
 
     /// Runs a script that is whole in itself: it reads, or writes by one statement, or commits.
-    pub(crate) async fn ask(&self, script: impl Fn() -> Script + Send + Sync) -> Done<Vec<Answer>> {
+    pub async fn ask(&self, script: impl Fn() -> Script + Send + Sync) -> Done<Vec<Answer>> {
         transaction!(self, session => session.run(script()))
     }
 }
 
 /// How often a transaction has been tried.
-pub(crate) struct Tries {
+pub struct Tries {
     left: usize,
     /// Whether a key that is taken is somebody who was faster, and not an answer.
     with_duplicates: bool,
 }
 
-impl Tries {
-    pub(crate) fn new() -> Tries {
+impl Default for Tries {
+    fn default() -> Tries {
         Tries { left: TRIES, with_duplicates: true }
     }
+}
 
+impl Tries {
     /// A key that is taken is for the caller to deal with.
     pub(crate) fn of_new_keys() -> Tries {
         Tries { left: TRIES, with_duplicates: false }
@@ -222,7 +235,7 @@ async fn prepare(conn: &mut Conn, settings: &Settings, lock_wait: Duration) -> D
 }
 
 /// A connection in use.
-pub(crate) struct Session {
+pub struct Session {
     link: Option<Link>,
     idle: Arc<Mutex<Vec<Link>>>,
     _permit: OwnedSemaphorePermit,
@@ -244,7 +257,7 @@ impl Session {
     }
 
     /// Sends the script and waits for all of its answers, one per statement.
-    pub(crate) async fn run(&mut self, script: Script) -> Done<Vec<Answer>> {
+    pub async fn run(&mut self, script: Script) -> Done<Vec<Answer>> {
         let link = self.link()?;
         let mut answers = Vec::new();
         for (text, statements) in script.messages() {
@@ -271,7 +284,7 @@ impl Session {
 }
 
 /// A value of a row, of the type that its column has.
-pub(crate) fn take<T: FromValue>(row: &mut Row, column: usize) -> Done<T> {
+pub fn take<T: FromValue>(row: &mut Row, column: usize) -> Done<T> {
     match row.take_opt(column) {
         Some(Ok(value)) => Ok(value),
         Some(Err(error)) => Err(corrupt(format!("a stored value is of another type: {error}"))),
@@ -280,11 +293,11 @@ pub(crate) fn take<T: FromValue>(row: &mut Row, column: usize) -> Done<T> {
 }
 
 /// The text of a row.
-pub(crate) fn take_text(row: &mut Row, column: usize) -> Done<String> {
+pub fn take_text(row: &mut Row, column: usize) -> Done<String> {
     String::from_utf8(take(row, column)?).map_err(|_| corrupt("a stored text is not UTF-8"))
 }
 
-pub(crate) fn take_maybe_text(row: &mut Row, column: usize) -> Done<Option<String>> {
+pub fn take_maybe_text(row: &mut Row, column: usize) -> Done<Option<String>> {
     let bytes: Option<Vec<u8>> = take(row, column)?;
     let text = bytes.map(String::from_utf8).transpose();
     text.map_err(|_| corrupt("a stored text is not UTF-8"))

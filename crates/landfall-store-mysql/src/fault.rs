@@ -15,7 +15,7 @@ const DAMAGED: [u16; 9] = [1048, 1054, 1146, 1264, 1265, 1292, 1366, 1406, 3140]
 
 /// What a statement or a row could not do.
 #[derive(Debug, Clone)]
-pub(crate) enum Fault {
+pub enum Fault {
     /// Somebody was in the way, and the transaction is undone. Do it again.
     Again(String),
     /// A unique key is taken. The transaction is open still.
@@ -28,7 +28,7 @@ pub(crate) enum Fault {
     Corrupt(String),
 }
 
-pub(crate) type Done<T> = Result<T, Fault>;
+pub type Done<T> = Result<T, Fault>;
 
 impl From<Error> for Fault {
     fn from(error: Error) -> Fault {
@@ -61,7 +61,7 @@ impl From<Fault> for StoreError {
     }
 }
 
-pub(crate) fn corrupt(message: impl Into<String>) -> Fault {
+pub fn corrupt(message: impl Into<String>) -> Fault {
     Fault::Corrupt(message.into())
 }
 

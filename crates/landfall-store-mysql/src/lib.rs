@@ -23,6 +23,7 @@ mod migrations;
 mod moves;
 mod open;
 mod reads;
+pub mod sessions;
 mod settings;
 mod sql;
 

@@ -67,14 +67,14 @@ pub enum OpenError {
 pub(crate) struct Target {
     pub options: Opts,
     pub at: String,
-    timeout: Duration,
+    pub timeout: Duration,
 }
 
 /// Idle connections are asked for a sign of life, so that a dead peer is noticed.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
 /// A step over large tables takes its time.
-const MIGRATION_PATIENCE: Duration = Duration::from_secs(3_600);
+pub(crate) const MIGRATION_PATIENCE: Duration = Duration::from_secs(3_600);
 
 const NO_SUCH_DATABASE: u16 = 1049;
 const DENIED: [u16; 5] = [1044, 1045, 1142, 1227, 1698];
@@ -112,7 +112,7 @@ impl Target {
     }
 
     /// A connection of its own.
-    async fn connect(&self) -> Result<Conn, OpenError> {
+    pub(crate) async fn connect(&self) -> Result<Conn, OpenError> {
         let connecting = Conn::new(self.options.clone());
         match tokio::time::timeout(self.timeout, connecting).await {
             Ok(Ok(conn)) => Ok(conn),
@@ -173,7 +173,7 @@ impl Target {
     }
 
     /// Waits for the server no longer than `patience`.
-    async fn within<T>(
+    pub(crate) async fn within<T>(
         &self,
         patience: Duration,
         work: impl Future<Output = Done<T>>,
@@ -222,7 +222,7 @@ fn why(error: &UrlError) -> String {
 }
 
 /// A table of ours that is kept by an engine without transactions.
-async fn foreign_engine(conn: &mut Conn) -> Done<Option<(String, String, String)>> {
+pub(crate) async fn foreign_engine(conn: &mut Conn) -> Done<Option<(String, String, String)>> {
     // The sign of life is to be forgotten; everything else is not.
     let sql = "SELECT name, kept_by, wanted FROM (
             SELECT TABLE_NAME AS name, COALESCE(ENGINE, 'nothing') AS kept_by,

@@ -17,7 +17,7 @@ pub(crate) const SERVER_NOW: &str = "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNE
 
 /// Statements in the order they run.
 #[derive(Debug, Default)]
-pub(crate) struct Script {
+pub struct Script {
     /// Full messages before the one that is being written, with their numbers of statements.
     full: Vec<(String, usize)>,
     text: String,
@@ -26,14 +26,14 @@ pub(crate) struct Script {
 
 impl Script {
     /// A script that begins a transaction.
-    pub(crate) fn transaction() -> Script {
+    pub fn transaction() -> Script {
         let mut script = Script::default();
         script.say("START TRANSACTION");
         script
     }
 
     /// A script whose reads all see the same moment.
-    pub(crate) fn snapshot() -> Script {
+    pub fn snapshot() -> Script {
         let mut script = Script::default();
         script.say("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ");
         script.say("START TRANSACTION READ ONLY");
@@ -41,7 +41,7 @@ impl Script {
     }
 
     /// Begins another statement; returns its number, from which its answer is found.
-    pub(crate) fn say(&mut self, text: &str) -> usize {
+    pub fn say(&mut self, text: &str) -> usize {
         if self.text.len() > MESSAGE_BYTES {
             self.full.push((std::mem::take(&mut self.text), self.statements));
             self.statements = 0;
@@ -55,34 +55,31 @@ impl Script {
     }
 
     /// Goes on with the statement.
-    pub(crate) fn text(&mut self, text: &str) -> &mut Script {
+    pub fn text(&mut self, text: &str) -> &mut Script {
         self.text.push_str(text);
         self
     }
 
-    pub(crate) fn int(&mut self, value: impl Into<i64>) -> &mut Script {
+    pub fn int(&mut self, value: impl Into<i64>) -> &mut Script {
         let value: i64 = value.into();
         // Writing to a string does not fail.
         let _ = write!(self.text, "{value}");
         self
     }
 
-    pub(crate) fn bytes(&mut self, bytes: impl AsRef<[u8]>) -> &mut Script {
+    pub fn bytes(&mut self, bytes: impl AsRef<[u8]>) -> &mut Script {
         push_hex(&mut self.text, bytes.as_ref());
         self
     }
 
     /// `(1,2,3)`; never called with nothing, which is no SQL.
-    pub(crate) fn ints(&mut self, values: impl IntoIterator<Item = i64>) -> &mut Script {
+    pub fn ints(&mut self, values: impl IntoIterator<Item = i64>) -> &mut Script {
         self.list(values, |script, value| {
             script.int(value);
         })
     }
 
-    pub(crate) fn keys<B: AsRef<[u8]>>(
-        &mut self,
-        values: impl IntoIterator<Item = B>,
-    ) -> &mut Script {
+    pub fn keys<B: AsRef<[u8]>>(&mut self, values: impl IntoIterator<Item = B>) -> &mut Script {
         self.list(values, |script, value| {
             script.bytes(value);
         })
@@ -104,7 +101,7 @@ impl Script {
     }
 
     /// Statements of many rows, `head (…),(…) tail`: none for no rows, several for very many.
-    pub(crate) fn rows<T>(
+    pub fn rows<T>(
         &mut self,
         head: &str,
         items: impl IntoIterator<Item = T>,
@@ -155,7 +152,7 @@ impl Script {
 }
 
 /// One row of values.
-pub(crate) struct Row<'a> {
+pub struct Row<'a> {
     text: &'a mut String,
     empty: bool,
 }
@@ -169,7 +166,7 @@ impl Row<'_> {
         self.text
     }
 
-    pub(crate) fn int(&mut self, value: impl Into<i64>) -> &mut Self {
+    pub fn int(&mut self, value: impl Into<i64>) -> &mut Self {
         let value: i64 = value.into();
         let _ = write!(self.next(), "{value}");
         self
@@ -182,12 +179,12 @@ impl Row<'_> {
         }
     }
 
-    pub(crate) fn bytes(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
+    pub fn bytes(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
         push_hex(self.next(), bytes.as_ref());
         self
     }
 
-    pub(crate) fn maybe_bytes<B: AsRef<[u8]>>(&mut self, bytes: Option<B>) -> &mut Self {
+    pub fn maybe_bytes<B: AsRef<[u8]>>(&mut self, bytes: Option<B>) -> &mut Self {
         match bytes {
             Some(bytes) => self.bytes(bytes),
             None => self.expression("NULL"),

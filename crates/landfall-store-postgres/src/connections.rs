@@ -42,10 +42,10 @@ const NOT_UNICODE: &str = "create one with `createdb --encoding=UTF8 --template=
 const TRIES: usize = 20;
 
 /// Parameters of a statement.
-pub(crate) type Values<'a> = &'a [&'a (dyn ToSql + Sync)];
+pub type Values<'a> = &'a [&'a (dyn ToSql + Sync)];
 
 /// A session with its prepared statements.
-pub(crate) struct Connection {
+pub struct Connection {
     pub client: Client,
     statements: HashMap<String, Statement>,
     /// Something was begun that has not ended: nobody may use it after that.
@@ -65,7 +65,7 @@ impl Connection {
 }
 
 /// Several statements in one transaction, which they begin and commit themselves. May run twice.
-pub(crate) trait Work: Send + Sync {
+pub trait Work: Send + Sync {
     type Answer: Send;
 
     fn run(&self, db: &mut Connection) -> impl Future<Output = Done<Self::Answer>> + Send;
@@ -233,7 +233,7 @@ impl managed::Manager for Maker {
 }
 
 /// All sessions of one store.
-pub(crate) struct Connections {
+pub struct Connections {
     pool: managed::Pool<Maker>,
     timeout: Duration,
 }
@@ -260,7 +260,7 @@ impl Connections {
     }
 
     /// Runs the work, again while others are in its way.
-    pub(crate) async fn transact<W: Work>(&self, work: &W) -> Result<W::Answer> {
+    pub async fn transact<W: Work>(&self, work: &W) -> Result<W::Answer> {
         let mut last = String::new();
         for _ in 0..TRIES {
             let mut db = self.get().await?;
@@ -289,7 +289,7 @@ impl Connections {
     }
 
     /// One statement, committed by itself.
-    pub(crate) async fn query(&self, sql: &str, values: Values<'_>) -> Result<Vec<Row>> {
+    pub async fn query(&self, sql: &str, values: Values<'_>) -> Result<Vec<Row>> {
         let mut last = String::new();
         for _ in 0..TRIES {
             let mut db = self.get().await?;
@@ -321,13 +321,13 @@ fn given_up(db: Object<Maker>) -> StoreError {
 }
 
 /// A statement of a flight; none where the batch does not need it.
-pub(crate) type Ask<'a> = Option<(&'static str, Values<'a>)>;
+pub type Ask<'a> = Option<(&'static str, Values<'a>)>;
 
 /// A value that a write owns.
-pub(crate) type Value = Box<dyn ToSql + Sync + Send>;
+pub type Value = Box<dyn ToSql + Sync + Send>;
 
 /// A statement of a last flight.
-pub(crate) struct Write {
+pub struct Write {
     pub sql: &'static str,
     pub values: Vec<Value>,
     /// How many rows it must change, if that is known.
@@ -336,7 +336,7 @@ pub(crate) struct Write {
 
 impl Connection {
     /// Begins a transaction and asks, all in one flight. The rows of each, in order.
-    pub(crate) async fn begin(&mut self, asks: &[Ask<'_>]) -> Done<Vec<Vec<Row>>> {
+    pub async fn begin(&mut self, asks: &[Ask<'_>]) -> Done<Vec<Vec<Row>>> {
         let mut statements = Vec::with_capacity(asks.len());
         for ask in asks {
             statements.push(match ask {
@@ -360,7 +360,7 @@ impl Connection {
     }
 
     /// Writes and commits, all in one flight. If a write fails, the commit after it undoes all.
-    pub(crate) async fn commit(&mut self, writes: &[Write]) -> Done<()> {
+    pub async fn commit(&mut self, writes: &[Write]) -> Done<()> {
         let mut statements = Vec::with_capacity(writes.len());
         for write in writes {
             statements.push(self.prepare(write.sql).await?);
@@ -375,7 +375,7 @@ impl Connection {
     }
 
     /// Ends a transaction that has nothing to keep.
-    pub(crate) async fn roll_back(&self) -> Done<()> {
+    pub async fn roll_back(&self) -> Done<()> {
         say(&self.client, "ROLLBACK").await.map(|_| ())
     }
 }

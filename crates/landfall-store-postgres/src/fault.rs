@@ -7,13 +7,13 @@ use tokio_postgres::{Error, Row};
 
 /// What a statement or a row could not do.
 #[derive(Debug, Clone)]
-pub(crate) enum Fault {
+pub enum Fault {
     /// Others were in the way and nothing was committed: the same again may succeed.
     Again(String),
     Store(StoreError),
 }
 
-pub(crate) type Done<T> = Result<T, Fault>;
+pub type Done<T> = Result<T, Fault>;
 
 impl From<Error> for Fault {
     fn from(error: Error) -> Fault {
@@ -65,7 +65,7 @@ impl From<Fault> for StoreError {
     }
 }
 
-pub(crate) fn corrupt(message: impl Into<String>) -> Fault {
+pub fn corrupt(message: impl Into<String>) -> Fault {
     Fault::Store(StoreError::Corrupt(message.into()))
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn unavailable(message: impl Into<String>) -> Fault {
 }
 
 /// A column of a row.
-pub(crate) fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Done<T> {
+pub fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Done<T> {
     row.try_get(column)
         .map_err(|error| corrupt(format!("a stored value is of another type: {error}")))
 }
@@ -100,7 +100,7 @@ pub(crate) fn uint(value: i64) -> Done<u64> {
 }
 
 /// Text as the database keeps it: it has no byte 0, which people may send us.
-pub(crate) fn text(given: &str) -> String {
+pub fn text(given: &str) -> String {
     if given.contains(['\0', '\\']) {
         return given.replace('\\', "\\\\").replace('\0', "\\0");
     }
@@ -108,7 +108,7 @@ pub(crate) fn text(given: &str) -> String {
 }
 
 /// The reverse of [`text`].
-pub(crate) fn given(text: &str) -> String {
+pub fn given(text: &str) -> String {
     if !text.contains('\\') {
         return text.to_owned();
     }

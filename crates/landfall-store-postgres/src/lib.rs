@@ -19,6 +19,7 @@ mod migrations;
 mod moves;
 mod open;
 mod reads;
+pub mod sessions;
 mod tls;
 mod writer;
 

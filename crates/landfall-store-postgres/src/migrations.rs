@@ -236,7 +236,7 @@ async fn begin(db: &Client, schema: &str) -> Done<()> {
 }
 
 /// A name as SQL takes any name.
-pub(crate) fn quoted(name: &str) -> String {
+pub fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 

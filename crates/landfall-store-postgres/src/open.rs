@@ -10,7 +10,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config, Error};
 
 use crate::codes::Codes;
-use crate::connections::{Maker, NoSession, Session};
+use crate::connections::{Connection, Maker, NoSession, Session};
 use crate::fault::{Fault, message};
 use crate::migrations::{self, Found, IDENTITY, SCHEMA_VERSION};
 use crate::{PostgresOptions, tls};
@@ -73,12 +73,7 @@ pub(crate) struct Opened {
 
 /// Checks the address, the server and the schema, bringing the last up to date if it may.
 pub(crate) async fn open(url: &str, options: &PostgresOptions) -> Result<Opened, OpenError> {
-    let (maker, at) = maker(url, options)?;
-    let connecting = tokio::time::timeout(options.timeout, maker.connect());
-    let db = match connecting.await {
-        Ok(connected) => connected.map_err(|reason| at.refused(reason))?,
-        Err(_) => return Err(at.unreachable("no answer in time".into())),
-    };
+    let (maker, at, db) = reach(url, options).await?;
     let found = at.tried(migrations::look(&db.client, &options.schema).await)?;
     at.check(&found, options)?;
     let behind = match found {
@@ -100,6 +95,20 @@ pub(crate) async fn open(url: &str, options: &PostgresOptions) -> Result<Opened,
     // It was not set before: the maker is new.
     let _ = maker.identity.set(identity);
     Ok(Opened { maker, codes })
+}
+
+/// A first session on a server that is fit to keep things.
+pub(crate) async fn reach(
+    url: &str,
+    options: &PostgresOptions,
+) -> Result<(Maker, At, Connection), OpenError> {
+    let (maker, at) = maker(url, options)?;
+    let connecting = tokio::time::timeout(options.timeout, maker.connect());
+    match connecting.await {
+        Ok(Ok(db)) => Ok((maker, at, db)),
+        Ok(Err(reason)) => Err(at.refused(reason)),
+        Err(_) => Err(at.unreachable("no answer in time".into())),
+    }
 }
 
 async fn identity(db: &Client) -> Result<String, Fault> {
@@ -126,7 +135,7 @@ fn maker(url: &str, options: &PostgresOptions) -> Result<(Maker, At), OpenError>
 }
 
 /// The server and database of an address, without user and password; makes its errors.
-struct At(String);
+pub(crate) struct At(pub String);
 
 impl At {
     fn of(config: &Config) -> At {
@@ -176,7 +185,7 @@ impl At {
         result.map_err(|fault| self.fault(fault))
     }
 
-    fn fault(&self, fault: Fault) -> OpenError {
+    pub(crate) fn fault(&self, fault: Fault) -> OpenError {
         let at = self.0.clone();
         match StoreError::from(fault) {
             StoreError::Corrupt(cause) if cause.contains("(42501)") => {

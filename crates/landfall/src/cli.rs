@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::config::Secret;
 use crate::failure::{EXIT_CODES, TORTURE_EXIT_CODES};
 
 /// Where `landfall dev` keeps everything unless told otherwise. Beside production's default, not
@@ -348,7 +349,8 @@ pub enum Ledger {
 
 #[derive(Debug, Clone, Args)]
 pub struct LedgerArguments {
-    /// What the service is called; its file in the data folder has that name.
+    /// What the service is called; its file in the data folder, or its book on the server, has that
+    /// name.
     #[arg(long, default_value = "funding", value_parser = service_name)]
     pub name: String,
     /// freeze: a withdrawal sets aside, its commit takes away. direct: it takes away at once.
@@ -356,9 +358,23 @@ pub struct LedgerArguments {
     pub kind: AccountKind,
     #[arg(long, default_value = "127.0.0.1:3041")]
     pub listen: SocketAddr,
-    /// Where the accounts are kept.
-    #[arg(long)]
-    pub data: PathBuf,
+    /// The folder in which the accounts are kept: a file, and one process.
+    #[arg(long, required_unless_present = "store")]
+    pub data: Option<PathBuf>,
+    /// A database server that keeps them instead, postgres://… or mysql://…: any number of
+    /// processes may serve one book. With a password in it, give it by the variable: others can
+    /// read a command line.
+    #[arg(long, value_name = "URL", conflicts_with = "data", value_parser = secret)]
+    #[arg(env = "LANDFALL_LEDGER_STORE", hide_env_values = true)]
+    pub store: Option<Secret>,
+    /// Encrypts, and checks a MySQL or MariaDB server against the authorities in this file (PEM).
+    #[arg(long, value_name = "FILE", requires = "store")]
+    pub store_ca: Option<PathBuf>,
+}
+
+/// Anything, never shown.
+fn secret(text: &str) -> Result<Secret, std::convert::Infallible> {
+    Ok(Secret::new(text))
 }
 
 /// A name that is safe in a path and in a URL.

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use landfall_ledger::faults::Switch;
-use landfall_ledger::{
-    Book, Contract, Faults, FaultsPatch, Kind, SimServices, SqliteBook, SqliteOptions,
-};
+use landfall_ledger::{Book, Contract, Faults, FaultsPatch, Kind, SimServices};
 use tokio::sync::oneshot;
 
 use crate::cli::{AccountKind, FaultArguments, LedgerArguments, ServicesArguments};
@@ -25,7 +23,11 @@ pub async fn run(arguments: &LedgerArguments) -> Result<()> {
         AccountKind::Freeze => Kind::Freeze,
         AccountKind::Direct => Kind::Direct,
     };
-    let book = open(&arguments.data, Contract::new(&arguments.name, kind)).await?;
+    let opening = open(arguments, Contract::new(&arguments.name, kind));
+    let book = tokio::select! {
+        opened = opening => opened?,
+        () = leave.asked() => return Ok(()),
+    };
     let listener = listen(arguments.listen).await?;
     let address = listener.local_addr().unwrap_or(arguments.listen);
     let clock = wire::clock();
@@ -72,18 +74,21 @@ pub async fn simulate(arguments: &ServicesArguments) -> Result<()> {
 
 /// A freezing service and a direct one, in the data folder.
 pub async fn both(data: &Path) -> Result<Vec<Arc<dyn Book>>> {
-    let funding = open(data, Contract::new("funding", Kind::Freeze)).await?;
-    Ok(vec![funding, open(data, Contract::new("trading", Kind::Direct)).await?])
+    let funding = wire::book_in(data, Contract::new("funding", Kind::Freeze)).await?;
+    Ok(vec![funding, wire::book_in(data, Contract::new("trading", Kind::Direct)).await?])
 }
 
-/// The book of that service in the data folder.
-async fn open(data: &Path, contract: Contract) -> Result<Arc<dyn Book>> {
-    let path = data.join(format!("{}.db", contract.name));
-    let opened = tokio::task::spawn_blocking(move || {
-        SqliteBook::open(&path, contract, SqliteOptions::default())
-    });
-    let opened = opened.await.map_err(|error| Failure::Unable(error.to_string()))?;
-    Ok(Arc::new(opened.map_err(|error| Failure::Unable(error.to_string()))?))
+/// The book that the command names.
+async fn open(arguments: &LedgerArguments, contract: Contract) -> Result<Arc<dyn Book>> {
+    match (&arguments.store, &arguments.data) {
+        (Some(url), _) => {
+            let ca = arguments.store_ca.as_deref();
+            wire::book_on(url.expose(), ca, contract, &wire::clock()).await
+        }
+        (None, Some(data)) => wire::book_in(data, contract).await,
+        // The command line has one of them, or it would have been refused.
+        (None, None) => Err(Failure::Mistaken("give --data FOLDER or --store URL".into())),
+    }
 }
 
 fn faults(given: &FaultArguments) -> Result<Faults> {

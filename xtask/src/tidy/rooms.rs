@@ -18,9 +18,9 @@ const MAP: &str = "ARCHITECTURE.md";
 const ONLY_IN: &[(&str, &[&str])] = &[
     ("near-primitives", &["landfall-rail-near", "landfall-sim"]),
     ("near-crypto", &["landfall-rail-near", "landfall-sim"]),
-    ("tokio-postgres", &["landfall-store-postgres"]),
+    ("tokio-postgres", &["landfall-ledger-postgres", "landfall-store-postgres"]),
     ("rusqlite", &["landfall-ledger", "landfall-store-sqlite"]),
-    ("mysql_async", &["landfall-ledger", "landfall-store-mysql"]),
+    ("mysql_async", &["landfall-ledger-mysql", "landfall-store-mysql"]),
     ("aws-config", &["landfall-queue-sqs"]),
     ("aws-sdk-sqs", &["landfall-queue-sqs"]),
     ("redis", &["landfall-queue-redis", "landfall-store-redis"]),

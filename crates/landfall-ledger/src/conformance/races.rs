@@ -7,6 +7,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::{ALICE, World, checks, commit, deposit, fund, rollback, withdraw};
+use crate::book::Span;
 use crate::words::{AccountId, Answer, Operation, Refusal};
 
 /// Callers at once.
@@ -19,6 +20,7 @@ checks!(World:
     of_a_commit_and_a_rollback_at_once_one_is_done,
     no_more_is_withdrawn_than_there_is,
     a_crowd_of_callers_leaves_a_statement_that_adds_up,
+    whoever_reads_while_others_write_never_misses_a_line,
 );
 
 /// Asks all at once, each from a task of its own.
@@ -85,6 +87,34 @@ async fn a_crowd_of_callers_leaves_a_statement_that_adds_up(world: World) {
         ended.expect("no caller fails");
     }
     world.adds_up().await;
+}
+
+async fn whoever_reads_while_others_write_never_misses_a_line(world: World) {
+    let world = Arc::new(world);
+    let callers = (0..CALLERS as u128).map(|number| {
+        let world = world.clone();
+        tokio::spawn(async move {
+            for round in 0..ROUNDS {
+                world.done(deposit(number << 32 | round, ALICE, 1)).await;
+            }
+        })
+    });
+    let callers: Vec<_> = callers.collect();
+    let (mut seen, mut is_last) = (0, false);
+    while !is_last {
+        is_last = callers.iter().all(|caller| caller.is_finished());
+        let page = world.book.statement(Span::after(seen, usize::MAX)).await.expect("a page");
+        for line in &page.entries {
+            assert_eq!(line.seq, seen + 1, "a line is missing, or came later");
+            seen = line.seq;
+        }
+        assert_eq!(page.head, seen, "the page and its head are of two moments");
+        tokio::task::yield_now().await;
+    }
+    for ended in join_all(callers).await {
+        ended.expect("no caller fails");
+    }
+    assert_eq!(u128::from(seen), CALLERS as u128 * ROUNDS);
 }
 
 /// Some operation on few accounts under few ids, so that callers meet.

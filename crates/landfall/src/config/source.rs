@@ -14,7 +14,7 @@ use super::settings::{SECTIONS, SETTINGS};
 use super::value::Raw;
 
 /// Variables with the prefix that are no settings.
-const OTHER_VARIABLES: [&str; 1] = ["LANDFALL_CONFIG"];
+const OTHER_VARIABLES: [&str; 2] = ["LANDFALL_CONFIG", "LANDFALL_LEDGER_STORE"];
 
 /// Values by `section.key`.
 pub type Given = BTreeMap<String, (Place, Raw)>;

@@ -3,6 +3,7 @@
 //! Not here: what a command prints, signals (`serve`, `dev`).
 
 mod api;
+mod books;
 mod internal;
 mod near;
 mod stores;
@@ -40,6 +41,7 @@ use landfall_core::rail::Rail;
 use landfall_engine::{Engine, Parts, Role, Settings as EngineSettings};
 use landfall_lanes::{HighWater, LaneSettings, SystemClock};
 
+pub use books::{book_in, book_on};
 pub use internal::internal_rail;
 pub use near::{endpoints, near_rail, network, shown_network, terms};
 pub use stores::{migrate, open_existing_store, open_existing_store_to_write};

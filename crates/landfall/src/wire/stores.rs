@@ -17,7 +17,7 @@ use crate::config::{Config, QueueUrl, STORE_FILE, StoreUrl};
 use crate::failure::{Failure, Result};
 
 /// Pause before a database server that does not answer is tried again.
-const SERVER_RETRY: Duration = Duration::from_millis(500);
+pub(super) const SERVER_RETRY: Duration = Duration::from_millis(500);
 
 /// Opens the store to work on, waiting for a database server that does not answer yet.
 pub async fn open_patiently(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Store>> {

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use landfall_servers::{MariaDb, Postgres};
 use serde_json::{Value, json};
 
 use crate::world::{Process, get, landfall, request};
@@ -46,6 +47,53 @@ fn a_ledger_says_where_it_listens_and_keeps_what_it_answered_through_kill_9() {
     assert_eq!(request("POST", &format!("{url}/deposit"), &[], &body), done);
     assert_eq!(held(&url), 5);
     assert_eq!(process.terminate(), Some(0));
+}
+
+/// Two processes serve one book; what one was told the other knows.
+fn two_ledgers_share_a_book_on(store: &str) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let serve = |name: &str| {
+        let mut command = landfall(folder.path());
+        command.args(["ledger", "--name", name, "--kind", "direct", "--listen", "127.0.0.1:0"]);
+        start(command.env("LANDFALL_LEDGER_STORE", store))
+    };
+    let url = |line: &str| line.split(' ').next_back().expect("an address").to_owned();
+    let ((one, of_one), (other, of_other)) = (serve("savings"), serve("savings"));
+    let done = Some((200, json!({ "success": true })));
+    let deposited = |url: &str| request("POST", &format!("{url}/deposit"), &[], &deposit(1, 5));
+    assert_eq!(deposited(&url(&of_one)), done);
+    one.kill_9();
+    assert_eq!(deposited(&url(&of_other)), done);
+    assert_eq!(held(&url(&of_other)), 5);
+    let (stranger, line) = serve("trading");
+    let unknown = Some(json!({ "known": false }));
+    assert_eq!(get(&format!("{}/users/4001", url(&line))), unknown);
+    assert_eq!((other.terminate(), stranger.terminate()), (Some(0), Some(0)));
+}
+
+#[test]
+fn ledgers_share_a_book_on_postgres() {
+    two_ledgers_share_a_book_on(Postgres::start().expect("PostgreSQL starts").url());
+}
+
+#[test]
+fn ledgers_share_a_book_on_mysql() {
+    two_ledgers_share_a_book_on(MariaDb::start().expect("MariaDB starts").url());
+}
+
+#[test]
+fn a_ledger_says_what_can_keep_accounts_and_never_shows_the_address() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ended = |arguments: &[&str]| {
+        let output = landfall(folder.path()).arg("ledger").args(arguments).output();
+        let output = output.expect("the binary runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, said) = ended(&["--store", "redis://:hush@127.0.0.1"]);
+    assert!(code == Some(2) && said.contains("postgres://HOST/DATABASE or"), "{said}");
+    assert!(!said.contains("hush"), "{said}");
+    assert_eq!(ended(&[]).0, Some(2));
+    assert_eq!(ended(&["--data", "x", "--store", "postgres://127.0.0.1/x"]).0, Some(2));
 }
 
 #[test]
