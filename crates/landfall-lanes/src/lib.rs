@@ -20,6 +20,7 @@ mod reconcile;
 mod resolve;
 mod settings;
 mod supervise;
+mod watchman;
 
 pub use clock::{SystemClock, TimerClock};
 pub use fleet::{Fleet, FleetParts, LaneView};

@@ -1,7 +1,7 @@
 //! How fast the store is: accept, carry in attempts of 100, settle; every answer after its fsync.
 //!
-//! `cargo run --release -p landfall-store-sqlite --example sqlite_lifecycles -- [callers] [transfers]
-//! [lanes]`
+//! `cargo run --release -p landfall-store-sqlite --example sqlite_lifecycles -- [callers]
+//! [transfers] [lanes]`
 //! Callers accept one transfer at a time. Lanes then open and settle attempts, several at once.
 
 use std::sync::Arc;
