@@ -220,7 +220,9 @@ impl Driver {
 
     async fn serve(&self, lane: Lane, inbox: &mut mpsc::Receiver<Batch>) -> Leave {
         if let Some(halt) = &lane.halted {
+            // Halted before this process began, or by another one: nobody was told here yet.
             self.face.halted.set(Some(halt.reason.clone()));
+            self.shared.owner.halted(&self.face.id, &halt.reason);
         }
         let mut deck = Deck::new(lane, &self.shared, &self.face);
         self.face.hold(deck.epoch());

@@ -147,6 +147,7 @@ pub(crate) async fn learn(shared: &Shared, faces: &[Arc<Face>]) {
         if let (Some(halt), Some(face)) = (&lane.halted, face) {
             if face.halted.get().is_none() {
                 face.halted.set(Some(halt.reason.clone()));
+                shared.owner.halted(&lane.id, &halt.reason);
             }
             continue;
         }

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use landfall_servers::Postgres;
+use landfall_servers::{Postgres, Redis, RedisOptions, Server};
 use serde_json::{Value, json};
 
 use crate::forwarder::Forwarder;
@@ -28,18 +28,16 @@ struct Pair {
     forwarder: Forwarder,
     first: Relay,
     second: Relay,
-    _postgres: Postgres,
     _folder: tempfile::TempDir,
 }
 
-fn pair() -> Pair {
+fn pair(store: &Server) -> Pair {
     let folder = tempfile::tempdir().expect("a folder");
-    let postgres = Postgres::start().expect("PostgreSQL starts");
     let simulator = Simulator::start(folder.path(), &["--keys", "1", "--block-ms", "200"]);
-    let forwarder = Forwarder::to(postgres.port());
-    let held = format!("postgres://postgres@127.0.0.1:{}/postgres", forwarder.port);
+    let forwarder = Forwarder::to(store.port());
+    let held = store.url().replace(&store.port().to_string(), &forwarder.port.to_string());
     let mut first = Relay::shared(&simulator, folder.path(), "first", &held);
-    let mut second = Relay::shared(&simulator, folder.path(), "second", postgres.url());
+    let mut second = Relay::shared(&simulator, folder.path(), "second", store.url());
     // It does not give up what is held meanwhile.
     first.set("LANDFALL_STORE__TIMEOUT_MS", "100000");
     first.set("LANDFALL_LOG__LEVEL", "warn,landfall_lanes=info");
@@ -48,7 +46,7 @@ fn pair() -> Pair {
         // Longer than it takes to see that nothing lands any more.
         relay.set("LANDFALL_ENGINE__LEASE_MS", "5000");
     }
-    Pair { simulator, forwarder, first, second, _postgres: postgres, _folder: folder }
+    Pair { simulator, forwarder, first, second, _folder: folder }
 }
 
 impl Pair {
@@ -122,8 +120,16 @@ fn key(n: usize) -> String {
 }
 
 #[test]
-fn an_instance_that_slept_through_its_lease_while_signing_is_refused_by_its_epoch() {
-    let pair = pair();
+fn an_instance_that_slept_through_its_lease_while_signing_is_refused_by_its_epoch_on_postgres() {
+    is_refused_by_its_epoch(pair(&Postgres::start().expect("PostgreSQL starts")));
+}
+
+#[test]
+fn an_instance_that_slept_through_its_lease_while_signing_is_refused_by_its_epoch_on_redis() {
+    is_refused_by_its_epoch(pair(&Redis::start(RedisOptions::default()).expect("Redis starts")));
+}
+
+fn is_refused_by_its_epoch(pair: Pair) {
     let receivers: Vec<Value> = (0..PAYOUTS).map(|n| json!(format!("r{n}.near"))).collect();
     pair.simulator.post("/sim/register", &json!({"account_ids": receivers}));
     let first = pair.first.serve_logged();

@@ -79,6 +79,10 @@ impl World {
         self.until_halted();
         self.simulator.post("/sim/faults", &json!({"forget": 0.0}));
         assert_eq!(process.terminate(), Some(0));
+        // A restart alone changes nothing, and says so again.
+        let process = self.serve();
+        self.until_halted();
+        assert_eq!(process.terminate(), Some(0));
         let paid = self.simulator.paid();
         assert_eq!(json!(paid), json!({"before": 1, "landed": 1}), "nothing was signed");
 

@@ -35,7 +35,8 @@ pub async fn machine() -> MutexGuard<'static, ()> {
 /// or a client that knocks while nobody listens could be given it, and keep the relay out.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    let first = 10_000 + (std::process::id() % 20_000) as u16;
+    // Processes that start one after the other must not try the same ones.
+    let first = 10_000 + (u64::from(std::process::id()) * 16 % 20_000) as u16;
     let free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
     let ports = std::iter::repeat_with(|| first + NEXT.fetch_add(1, Ordering::SeqCst));
     ports.take_while(|port| *port < 32_000).find(free).expect("a free port")
