@@ -191,7 +191,8 @@ impl Engine {
         for stage in landfall_core::Stage::ALL {
             depths.push((stage, self.depth(stage).await));
         }
-        self.core.metrics.render(&status, &counts, &depths, restarts)
+        let put_aside = self.core.queue.put_aside().await.unwrap_or(0);
+        self.core.metrics.render(&status, &counts, (&depths, put_aside), restarts)
     }
 
     /// Has every lane of every rail halted.

@@ -30,6 +30,7 @@ pub struct Metrics {
     attempt_seconds: Histograms,
     states: Gauges,
     depth: Gauges,
+    put_aside: Gauges,
     adrift: Gauges,
     aside: Gauges,
     stuck: Gauges,
@@ -62,6 +63,7 @@ impl Metrics {
             attempt_seconds: Histograms::new_with_constructor(seconds),
             states: Gauges::default(),
             depth: Gauges::default(),
+            put_aside: Gauges::default(),
             adrift: Gauges::default(),
             aside: Gauges::default(),
             stuck: Gauges::default(),
@@ -98,6 +100,7 @@ impl Metrics {
         };
         gauge("landfall_transfers", "Transfers by state", &self.states);
         gauge("landfall_queue_depth", "Hints waiting, by stage", &self.depth);
+        gauge("landfall_queue_put_aside", "Hints nobody could handle", &self.put_aside);
         gauge("landfall_adrift_attempts", "Attempts of unknown fate", &self.adrift);
         gauge("landfall_aside_transfers", "Transfers waiting for funds", &self.aside);
         gauge("landfall_stuck_transfers", "Transfers retried for too long", &self.stuck);
@@ -153,7 +156,7 @@ impl Metrics {
         &self,
         status: &Status,
         counts: &[(State, u64)],
-        depths: &[(Stage, usize)],
+        (depths, put_aside): (&[(Stage, usize)], usize),
         restarts: u64,
     ) -> String {
         for (state, count) in counts {
@@ -164,6 +167,7 @@ impl Metrics {
         for (stage, depth) in depths {
             self.depth.get_or_create(&vec![("stage", stage.to_string())]).set(*depth as i64);
         }
+        self.put_aside.get_or_create(&Vec::new()).set(put_aside as i64);
         for rail in &status.rails {
             let labels = of(rail.rail);
             self.adrift.get_or_create(&labels).set(rail.adrift as i64);
