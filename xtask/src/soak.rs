@@ -72,7 +72,11 @@ pub struct BackendsOptions {
 }
 
 pub fn internal(root: &Path, options: &InternalOptions) -> Result<bool> {
-    chaos(root, "internal::with_relay_and_services_killed", ("LANDFALL_CHAOS_TRANSFERS", options.transfers))
+    chaos(
+        root,
+        "internal::with_relay_and_services_killed",
+        ("LANDFALL_CHAOS_TRANSFERS", options.transfers),
+    )
 }
 
 pub fn backends(root: &Path, options: &BackendsOptions) -> Result<bool> {

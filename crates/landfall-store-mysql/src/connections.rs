@@ -19,6 +19,10 @@ use crate::life::Identity;
 use crate::settings::{Flavour, Settings};
 use crate::sql::Script;
 
+/// How long a session may stand still in the middle of a transaction, in seconds. Between two of its
+/// statements lies nothing but a round trip.
+const STANDSTILL_S: u64 = 3;
+
 /// How often a transaction that met others is begun again before it is given up.
 const TRIES: usize = 50;
 
@@ -227,8 +231,12 @@ async fn prepare(conn: &mut Conn, settings: &Settings, lock_wait: Duration) -> D
         lock_wait.as_secs().max(1)
     );
     if settings.flavour == Flavour::MariaDb {
-        // Long lists of ids are looked up, never turned into joins that scan and lock the table.
-        script.push_str(", in_predicate_conversion_threshold = 0");
+        // Long lists of ids are looked up, never turned into joins that scan and lock the table. And
+        // whoever stands still in the middle of a transaction loses it, with all that it locked.
+        // (MySQL has no such limit: there its rows stay locked until it goes on or is gone.)
+        script.push_str(&format!(
+            ", in_predicate_conversion_threshold = 0, idle_transaction_timeout = {STANDSTILL_S}"
+        ));
     }
     conn.query_drop(script).await?;
     Ok(())

@@ -1,17 +1,21 @@
 //! Killed with -9 in the middle of its commits: the process that writes, and the server itself.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use landfall_conformance::crash::{self, Said};
 use landfall_conformance::{ManualClock, World};
+use landfall_core::LaneId;
 use landfall_servers::MariaDb;
 use landfall_store_mysql::{MysqlOptions, MysqlStore};
+use mysql_async::prelude::Queryable;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use tokio::runtime::Handle;
+use tokio::task::block_in_place;
 
-use crate::server::{new_database, shared};
+use crate::server::{connect, new_database, shared};
 
 /// Kills of the process that writes.
 const PROCESS_ROUNDS: u64 = 8;
@@ -43,12 +47,7 @@ async fn a_child_says_what_was_committed() {
 }
 
 /// Starts a child, calls `kill` after it said `lines` things, and returns all it said.
-fn kill_after(
-    url: &str,
-    run: u64,
-    lines: usize,
-    kill: impl Fn(&mut std::process::Child),
-) -> Vec<Said> {
+fn kill_after(url: &str, run: u64, lines: usize, kill: impl Fn(&mut Child)) -> Vec<Said> {
     let mut child = Command::new(std::env::current_exe().expect("this test"))
         .args(["--exact", "crash::a_child_says_what_was_committed", "--nocapture"])
         .env(STORE, url)
@@ -77,6 +76,19 @@ fn kill_after(
     said
 }
 
+/// Looks at what is left once it is settled: the server may still be at the last commit of somebody
+/// who is no more.
+async fn check(url: &str, said: &[Said]) {
+    let mut conn = connect(url).await;
+    let others = "SELECT count(*) FROM information_schema.processlist
+        WHERE db = DATABASE() AND id <> CONNECTION_ID()";
+    while conn.query_first::<u64, _>(others).await.expect("counted") > Some(0) {
+        tokio::task::yield_now().await;
+    }
+    conn.disconnect().await.expect("goodbye");
+    crash::check(&world(url).await, said).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_answered_survives_kill_9_and_nothing_is_half_done() {
     let url = new_database(shared()).await;
@@ -85,7 +97,7 @@ async fn what_was_answered_survives_kill_9_and_nothing_is_half_done() {
     for run in 0..PROCESS_ROUNDS {
         let lines = random.random_range(1..400);
         said.extend(kill_after(&url, run, lines, |child| child.kill().expect("kill -9")));
-        crash::check(&world(&url).await, &said).await;
+        check(&url, &said).await;
     }
 }
 
@@ -99,6 +111,36 @@ async fn what_was_answered_survives_kill_9_of_the_server() {
         // The child's workers give up when the store does.
         said.extend(kill_after(server.url(), run, lines, |_| server.kill().expect("kill -9")));
         server.restart().expect("recovered");
-        crash::check(&world(server.url()).await, &said).await;
+        check(server.url(), &said).await;
+    }
+}
+
+/// Whoever stands still in the middle of a transaction keeps rows locked, until the server ends its
+/// session; then others take its lanes, and it has lost them when it goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_stands_still_keeps_no_lane_and_stores_nothing_afterwards() {
+    let url = new_database(shared()).await;
+    let mut said = Vec::new();
+    for run in 0..3 {
+        let signal = |child: &Child, name: &str| {
+            let sent = Command::new("kill").args([name, &child.id().to_string()]).status();
+            assert!(sent.expect("kill runs").success());
+        };
+        let overtake = |child: &mut Child| {
+            signal(child, "-STOP");
+            block_in_place(|| Handle::current().block_on(take_lanes(&url)));
+            signal(child, "-CONT");
+        };
+        said.extend(kill_after(&url, run, 100, overtake));
+        check(&url, &said).await;
+    }
+}
+
+/// Takes every lane of the child, which goes by the same name.
+async fn take_lanes(url: &str) {
+    let world = world(url).await;
+    for lane in world.store.lanes().await.expect("lanes") {
+        let holder = lane.holder.expect("the child holds it");
+        world.lease(&LaneId::new(lane.id.as_str()), &holder).await;
     }
 }
