@@ -75,7 +75,9 @@ async fn turn(runner: &Arc<Runner>) -> Turn {
         match ripe {
             Ripe::Empty => continue,
             Ripe::In(ms) => soonest = soonest.min(ms),
-            Ripe::Now if !runner.fleet().has_free() => return Turn::Sleep,
+            Ripe::Now if !runner.fleet().is_some_and(|fleet| fleet.has_free()) => {
+                return Turn::Sleep;
+            }
             Ripe::Now => {
                 if let Some(wait_ms) = paused(runner).await {
                     return Turn::Wait(wait_ms);
@@ -103,7 +105,11 @@ async fn send(runner: &Arc<Runner>, purpose: Purpose) -> Turn {
         return Turn::Wait(runner.core.settings.pause_ms.min(200));
     }
     let batch = Batch { purpose, members: fitting(runner, purpose, members) };
-    if let Err(batch) = runner.fleet().give(batch) {
+    let given = match runner.fleet() {
+        Some(fleet) => fleet.give(batch),
+        None => Err(batch),
+    };
+    if let Err(batch) = given {
         put_back(runner, purpose, batch.members);
         return Turn::Sleep;
     }
@@ -157,7 +163,7 @@ async fn paused(runner: &Arc<Runner>) -> Option<u64> {
     *runner.pause.lock() = None;
     runner.calm("rail_paused");
     if pause.shortage == Shortage::Native {
-        runner.fleet().nudge();
+        runner.fleet().inspect(|fleet| fleet.nudge());
     }
     None
 }

@@ -4,8 +4,8 @@
 //! owner that the lanes ask.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -49,7 +49,8 @@ pub(crate) struct Pause {
 pub(crate) struct Runner {
     pub core: Arc<Core>,
     pub rail: Arc<dyn Rail>,
-    fleet: OnceLock<Arc<Fleet>>,
+    /// None before the launch and after the end: the fleet knows its runner too.
+    fleet: Mutex<Option<Arc<Fleet>>>,
     pub pools: Mutex<Pools>,
     known: Mutex<HashSet<ClaimKey>>,
     /// Wakes the dispatcher of attempts.
@@ -82,7 +83,7 @@ impl Runner {
             alerts: Alerts::new(core.clock.clone()),
             core,
             rail,
-            fleet: OnceLock::new(),
+            fleet: Mutex::default(),
             pools: Mutex::default(),
             known: Mutex::default(),
             wake: Notify::new(),
@@ -100,15 +101,15 @@ impl Runner {
     }
 
     pub fn launch(self: &Arc<Runner>, fleet: Arc<Fleet>, tasks: &mut JoinSet<()>) {
-        assert!(self.fleet.set(fleet).is_ok(), "a runner is launched once");
+        *self.fleet.lock() = Some(fleet);
         let runner = self.clone();
         employ(&self.core, tasks, "dispatch", move || pay::dispatch(runner.clone()));
         let runner = self.clone();
         employ(&self.core, tasks, "check", move || prepare::check(runner.clone()));
     }
 
-    pub fn fleet(&self) -> &Arc<Fleet> {
-        self.fleet.get().expect("a runner works after it was launched")
+    pub fn fleet(&self) -> Option<Arc<Fleet>> {
+        self.fleet.lock().clone()
     }
 
     pub fn now_ms(&self) -> u64 {
@@ -305,7 +306,7 @@ impl Line for Runner {
 
     /// Without a lane nothing found could be carried.
     fn is_able(&self) -> bool {
-        self.fleet().holds_any()
+        self.fleet().is_some_and(|fleet| fleet.holds_any())
     }
 
     fn sweep_now(&self) -> &Notify {
@@ -313,7 +314,7 @@ impl Line for Runner {
     }
 
     fn status(&self) -> RailStatus {
-        let views = self.fleet().views();
+        let views = self.fleet().map(|fleet| fleet.views()).unwrap_or_default();
         if views.iter().all(|view| view.halted.is_none()) {
             self.calm("lane_halted");
         }
@@ -339,19 +340,24 @@ impl Line for Runner {
     }
 
     fn suspect(&self, reason: &str) {
-        self.fleet().suspect(reason);
+        self.fleet().inspect(|fleet| fleet.suspect(reason));
     }
 
     fn restarts(&self) -> u64 {
-        self.fleet().restarts()
+        self.fleet().map_or(0, |fleet| fleet.restarts())
     }
 
     async fn stop(&self, grace: Duration) {
-        self.fleet().stop(grace).await;
+        if let Some(fleet) = self.fleet() {
+            fleet.stop(grace).await;
+        }
     }
 
     async fn abort(&self) {
-        self.fleet().abort().await;
+        let fleet = self.fleet.lock().take();
+        if let Some(fleet) = fleet {
+            fleet.abort().await;
+        }
     }
 }
 

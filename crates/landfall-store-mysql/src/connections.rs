@@ -19,8 +19,8 @@ use crate::life::Identity;
 use crate::settings::{Flavour, Settings};
 use crate::sql::Script;
 
-/// How long a session may stand still in the middle of a transaction, in seconds. Between two of its
-/// statements lies nothing but a round trip.
+/// How long a session may stand still in the middle of a transaction, in seconds. Between two of
+/// its statements lies nothing but a round trip.
 const STANDSTILL_S: u64 = 3;
 
 /// How often a transaction that met others is begun again before it is given up.
@@ -231,8 +231,8 @@ async fn prepare(conn: &mut Conn, settings: &Settings, lock_wait: Duration) -> D
         lock_wait.as_secs().max(1)
     );
     if settings.flavour == Flavour::MariaDb {
-        // Long lists of ids are looked up, never turned into joins that scan and lock the table. And
-        // whoever stands still in the middle of a transaction loses it, with all that it locked.
+        // Long lists of ids are looked up, never turned into joins that scan and lock the table.
+        // And whoever stands still in the middle of a transaction loses it, and all it has locked.
         // (MySQL has no such limit: there its rows stay locked until it goes on or is gone.)
         script.push_str(&format!(
             ", in_predicate_conversion_threshold = 0, idle_transaction_timeout = {STANDSTILL_S}"

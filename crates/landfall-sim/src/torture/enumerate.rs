@@ -90,6 +90,7 @@ fn once(scenario: Scenario, strike: Option<Strike>) -> (u64, Option<Failure>) {
         world.scenario = Some(scenario);
         world.strike_first(strike);
         let failure = world.live().await.err();
+        world.end().await;
         (world.calls_of_first(), failure)
     });
     (calls, failure)

@@ -118,7 +118,9 @@ pub fn run_plan(plan: Plan, options: Options) -> Report {
         alone(async {
             let mut world = World::new(plan.clone(), options).await;
             let failure = world.live().await.err();
-            world.report(failure).await
+            let report = world.report(failure).await;
+            world.end().await;
+            report
         })
     }));
     NOTING.with(|noting| *noting.borrow_mut() = false);
@@ -420,6 +422,13 @@ impl World {
         let (store, ledger) = (self.store.as_ref(), &self.network.ledger);
         let books = self.services.books().await;
         Evidence::gather(store, ledger, books, &promises, flows, self.chaos.keys_used).await
+    }
+
+    /// Engines hold on to their world until they are told to end.
+    pub async fn end(&mut self) {
+        for instance in &mut self.instances {
+            instance.crash().await;
+        }
     }
 
     async fn report(&self, failure: Option<Failure>) -> Report {
