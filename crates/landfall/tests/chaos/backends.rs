@@ -10,7 +10,9 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use landfall_servers::{MariaDb, Postgres, Redis, RedisOptions, Server, Sqs};
+#[cfg(feature = "sqs")]
+use landfall_servers::{MariaDb, Sqs};
+use landfall_servers::{Postgres, Redis, RedisOptions, Server};
 use serde_json::json;
 
 use crate::processes::{Client, Relay, Sim, machine, pause};
