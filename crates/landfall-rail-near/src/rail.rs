@@ -75,13 +75,22 @@ impl NearRail {
         endpoints: Endpoints,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, BadSettings> {
+        if settings.keys.is_empty() {
+            return Err(BadSettings::NoKeys);
+        }
+        NearRail::with_or_without_keys(settings, endpoints, clock)
+    }
+
+    /// Without keys nothing can be signed: for a process that only takes transfers.
+    pub fn with_or_without_keys(
+        settings: NearSettings,
+        endpoints: Endpoints,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, BadSettings> {
         let bad_token = |_| BadSettings::Token(settings.token.clone());
         let token: AccountId = settings.token.parse().map_err(bad_token)?;
         let bad_account = |_| BadSettings::Account(settings.account.clone());
         let account: AccountId = settings.account.parse().map_err(bad_account)?;
-        if settings.keys.is_empty() {
-            return Err(BadSettings::NoKeys);
-        }
         let mut keys = BTreeMap::new();
         for key in &settings.keys {
             let lane = lane_id(&settings.network, &settings.account, key.public());

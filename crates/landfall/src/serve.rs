@@ -26,7 +26,11 @@ pub async fn run(arguments: &ConfigArguments) -> Result<()> {
     let sources = Sources::surroundings(arguments.config.clone())
         .with_flag("api.listen", "--listen", arguments.listen.clone())
         .with_flag("instance.data", "--data", data);
-    let config = config::load(&sources, Need::Serve)?;
+    let need = match arguments.role {
+        RoleArgument::Api => Need::Take,
+        RoleArgument::Both | RoleArgument::Worker => Need::Serve,
+    };
+    let config = config::load(&sources, need)?;
     let role = role(&config, arguments.role)?;
     wire::start_log(&config);
     let mut leave = Leave::new()?;

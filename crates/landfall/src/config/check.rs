@@ -10,13 +10,19 @@ pub(super) fn complete(config: &mut Config, reading: &mut Reading, need: Need) {
     if need == Need::Store {
         return;
     }
-    keys_from_file(config, reading);
+    match need {
+        Need::Take => {
+            config.near.access_keys.clear();
+            config.near.access_keys_file = None;
+        }
+        _ => keys_from_file(config, reading),
+    }
     let wants_services = config.has_internal() || reading.is_mistaken("internal.services");
     if config.has_near() || !wants_services {
-        ledger(config, reading);
+        ledger(config, reading, need);
     }
     services(config, reading);
-    if need == Need::Serve {
+    if matches!(need, Need::Take | Need::Serve) {
         callers(config, reading);
         timing(config, reading);
         log_level(config, reading);
@@ -60,15 +66,16 @@ fn keys_from_file(config: &mut Config, reading: &mut Reading) {
     }
 }
 
-fn ledger(config: &Config, reading: &mut Reading) {
+fn ledger(config: &Config, reading: &mut Reading, need: Need) {
     let near = &config.near;
+    let no_keys = near.access_keys.is_empty() && need != Need::Take;
     let missing = [
         ("near.rpc_urls", near.rpc_urls.is_empty(), "NEAR_RPC_URL", "https://rpc.testnet.near.org"),
         ("near.token", near.token.is_none(), "FT_TOKEN_ADDRESS", "token.testnet"),
         ("near.relay_account", near.relay_account.is_none(), "RELAY_ACCOUNT_ID", "relay.testnet"),
         (
             "near.access_keys",
-            near.access_keys.is_empty() && !reading.is_mistaken("near.access_keys_file"),
+            no_keys && !reading.is_mistaken("near.access_keys_file"),
             "RELAY_ACCESS_KEYS",
             "[\"ed25519:…\"]",
         ),

@@ -44,6 +44,9 @@ pub enum Need {
     Store,
     /// The store and the ledger, to compare them.
     Ledger,
+    /// Everything but signing keys, which are not even read: for a process that takes transfers and
+    /// leaves the signing to others.
+    Take,
     /// Everything.
     Serve,
 }

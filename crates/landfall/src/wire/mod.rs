@@ -43,7 +43,7 @@ use landfall_lanes::{HighWater, LaneSettings, SystemClock};
 
 pub use books::{book_in, book_on};
 pub use internal::internal_rail;
-pub use near::{endpoints, near_rail, network, shown_network, terms};
+pub use near::{endpoints, near_intake, near_rail, network, shown_network, terms};
 pub use stores::{migrate, open_existing_store, open_existing_store_to_write};
 
 use crate::config::{Config, LogFormat, StoreUrl};
@@ -141,7 +141,11 @@ pub async fn start(
     let mut shown = None;
     if config.has_near() {
         let network = network(config, folder, &clock).await?;
-        rails.push(Arc::new(near_rail(config, &network, clock.clone())?));
+        let near = match role {
+            Role::Api => near_intake(config, &network, clock.clone())?,
+            Role::Worker | Role::Both => near_rail(config, &network, clock.clone())?,
+        };
+        rails.push(Arc::new(near));
         shown = Some(network);
     }
     if config.has_internal() {

@@ -76,8 +76,16 @@ pub async fn shown_network(endpoints: &Endpoints) -> std::result::Result<String,
     network.map(str::to_owned).ok_or_else(|| "the node shows no chain_id".to_owned())
 }
 
-/// The NEAR rail.
+/// The NEAR rail, with the keys to sign.
 pub fn near_rail(config: &Config, network: &str, clock: Arc<dyn Clock>) -> Result<NearRail> {
+    if config.near.access_keys.is_empty() {
+        return Err(Failure::Mistaken("near.access_keys: nothing can be signed without".into()));
+    }
+    near_intake(config, network, clock)
+}
+
+/// The NEAR rail with such keys as there are: none where transfers are only taken.
+pub fn near_intake(config: &Config, network: &str, clock: Arc<dyn Clock>) -> Result<NearRail> {
     let near = &config.near;
     let read = |(index, key): (usize, &crate::config::Secret)| {
         Key::parse(key.expose()).map_err(|error| {
@@ -100,6 +108,6 @@ pub fn near_rail(config: &Config, network: &str, clock: Arc<dyn Clock>) -> Resul
         broadcast_timeout: Duration::from_millis(near.rpc_timeout_ms),
         ..NearSettings::new(&terms.network, &terms.token, &terms.sender, keys)
     };
-    NearRail::new(settings, endpoints(config, clock.clone())?, clock)
+    NearRail::with_or_without_keys(settings, endpoints(config, clock.clone())?, clock)
         .map_err(|error| Failure::Mistaken(format!("[near] {error}")))
 }

@@ -9,6 +9,7 @@ mod moves;
 mod operators;
 mod outages;
 mod paused;
+mod roles;
 mod services;
 mod town;
 mod went_back;
