@@ -58,9 +58,9 @@ settings! {
         tls_ca: Option<PathBuf> = "";
         /// Separates what several relays keep in one Redis.
         environment: String = "main";
-        /// Settings of a database server that can forget what was acknowledged (such as
-        /// "appendfsync everysec" or "synchronous_commit off") and are taken all the same, by the
-        /// names that the refusal gives. A relay whose store forgot halts its lanes.
+        /// Settings of a database server that can forget what was acknowledged and are taken all
+        /// the same, by the names that the refusal gives: "everysec" of Redis, say, or
+        /// "synchronous_commit" of PostgreSQL. A relay whose store forgot halts its lanes.
         accept_durability: Vec<String> = "";
     }
     /// Hints of what to do next. Losing them costs time, never a transfer.
