@@ -18,7 +18,16 @@ const ASK: Duration = Duration::from_millis(20);
 pub fn cargo(root: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root);
+    // What tells us who we are would make build scripts run again, and all that depends on them.
+    let ours = std::env::vars_os().map(|(name, _)| name);
+    for name in ours.filter(|name| is_about_us(&name.to_string_lossy())) {
+        command.env_remove(name);
+    }
     command
+}
+
+fn is_about_us(name: &str) -> bool {
+    name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
 }
 
 /// Runs to the end and returns what was printed.
