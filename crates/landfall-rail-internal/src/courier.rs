@@ -171,6 +171,7 @@ async fn look(
     let remembered = verdict::remembered(window_ms, turn.since_ms, turn.now_ms);
     match verdict::found(operation, standing, remembered) {
         Found::Known(finding) => finding,
+        Found::Done => verdict::same(call(service, operation, leg).await),
         Found::CallAgain => match call(service, operation, leg).await {
             Answer::Refused(why) => {
                 verdict::confirmed(service.query(leg.req_id, operation).await, &why)

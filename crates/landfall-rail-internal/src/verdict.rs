@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  first turn     call ──────────────────────────────▶ done, refused, or wait
-//!  later turns    query ─ done, refused, in progress, no answer ─▶ the same
+//!  later turns    query ─ refused, in progress, no answer ─▶ the same
+//!                   ├ done ─ withdraw, deposit: call again ─▶ done for these very terms, or wait
 //!                   └ unknown ─ dedupe window over ──▶ adrift
 //!                        └ within it: call again ─ done, no answer ─▶ the same
 //!                              └ refused: query again ─▶ only what it confirms
@@ -10,6 +11,9 @@
 //!
 //! **Invariant:** a refusal counts if it answers the first call that was ever made, or if a query
 //! tells it. That of a repeated call alone may be about the repetition ("already done").
+//! **Invariant:** what a query calls done counts for an amount only if the call, repeated with it,
+//! is not called a conflict: a query knows nothing but the id, which a store that forgot may have
+//! given to another order.
 //! **Invariant:** an unknown operation is repeated or adrift, never failed.
 //! **Rule:** `commit` and `rollback` must succeed in the end: their refusal is repeated too, and
 //! decides nothing.
@@ -89,6 +93,8 @@ pub enum Finding {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
     Known(Finding),
+    /// Done, under this id; the call itself tells whether for these terms.
+    Done,
     CallAgain,
 }
 
@@ -111,6 +117,7 @@ pub fn found(operation: Operation, standing: Standing, remembered: bool) -> Foun
         }
         Standing::Unknown if remembered => Found::CallAgain,
         Standing::Unknown => Found::Known(Finding::Forgotten),
+        Standing::Done if may_fail && remembered => Found::Done,
         known => Found::Known(certain(known)),
     }
 }
@@ -124,6 +131,15 @@ fn certain(standing: Standing) -> Finding {
             Finding::Open { kind: IN_PROGRESS, message: "the service works on it".to_owned() }
         }
         Standing::NoAnswer { kind, message } => Finding::Open { kind, message },
+    }
+}
+
+/// The call that was repeated though a query had called it done.
+pub fn same(answer: Answer) -> Finding {
+    match answer {
+        // A service that refuses to do it twice has done it, as it said.
+        Answer::Done | Answer::Refused(_) => Finding::Done,
+        Answer::Pending { kind, message } => Finding::Open { kind, message },
     }
 }
 

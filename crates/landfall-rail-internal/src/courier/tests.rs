@@ -189,7 +189,12 @@ const TABLE: &[(&str, [&str; 4])] = &[
         "wait Retry commit_refused", "wait RollbackFail rollback_refused"]),
     ("first !=pending", ["wait Retry lost", "wait Retry lost", "wait Retry lost", "wait - lost"]),
 
-    ("* ?=done", ["go SourceOk TargetCall", "go confirmed", "go TargetOk", "go RollbackOk"]),
+    // The amount is the call's, not the query's; commit and rollback have none.
+    ("young ?=done", ["-", "-", "go TargetOk", "go RollbackOk"]),
+    ("young ?=done !=done", ["go SourceOk TargetCall", "go confirmed", "-", "-"]),
+    ("young ?=done !=refused", ["go SourceOk TargetCall", "go confirmed", "-", "-"]),
+    ("young ?=done !=pending", ["wait Retry lost", "wait Retry lost", "-", "-"]),
+    ("old ?=done", ["go SourceOk TargetCall", "go confirmed", "go TargetOk", "go RollbackOk"]),
     ("* ?=working", ["wait Retry in_progress", "wait Retry in_progress",
         "wait Retry in_progress", "wait - in_progress"]),
     ("* ?=silent", ["wait Retry mute", "wait Retry mute", "wait Retry mute", "wait - mute"]),

@@ -29,6 +29,11 @@ impl Legs<'_> {
         self.recorded(verb).any(|(_, entry)| entry.outcome == Outcome::Done)
     }
 
+    fn amount(&self, verb: Verb) -> u64 {
+        let done = self.recorded(verb).filter(|(_, entry)| entry.outcome == Outcome::Done);
+        done.map(|(_, entry)| entry.terms.amount.get()).sum()
+    }
+
     fn is_refused(&self, verb: Verb) -> bool {
         self.recorded(verb).any(|(_, entry)| entry.outcome != Outcome::Done)
     }
@@ -72,6 +77,9 @@ pub fn check(evidence: &Evidence) -> Result<(), Broken> {
         let deposited = legs.is_done(Verb::Deposit);
         if deposited && !legs.is_done(Verb::Withdraw) {
             return broken("deposited without having been withdrawn");
+        }
+        if deposited && legs.amount(Verb::Deposit) != legs.amount(Verb::Withdraw) {
+            return broken("deposited otherwise than it was withdrawn");
         }
         if deposited && legs.is_done(Verb::Rollback) {
             return broken("deposited and given back");
