@@ -21,6 +21,10 @@ use crate::tidy;
 /// which is worth a release build.
 const TORTURE_SEEDS: &str = "500";
 
+/// How the runners' summaries begin.
+const NEXTEST: &str = "Summary [";
+const CARGO: &str = "test result:";
+
 /// What a default build leaves out, because it takes long to build.
 pub const ALL: &str = "landfall/sqs";
 
@@ -87,7 +91,8 @@ fn check(command: &mut Command) -> Result<Count> {
 /// nextest runs tests of all crates side by side; without it cargo's own runner does.
 fn tests(root: &Path) -> Result<Count> {
     let mut command = cargo(root);
-    if works(cargo(root).args(["nextest", "--version"])) {
+    let nextest = works(cargo(root).args(["nextest", "--version"]));
+    if nextest {
         command.args(["nextest", "run", "--workspace", "--features", ALL, "--no-fail-fast"]);
     } else {
         command.args(["test", "--workspace", "--features", ALL, "--no-fail-fast"]);
@@ -99,8 +104,10 @@ fn tests(root: &Path) -> Result<Count> {
     let stdout = child.stdout.take().context("piped above")?;
     let stderr = child.stderr.take().context("piped above")?;
     // The two runners report on different streams: both are shown and both are read.
-    let other = std::thread::spawn(move || show_and_count(stderr));
-    let mut count = show_and_count(stdout);
+    // A test that fails under nextest is shown with what cargo's own runner said of it.
+    let summary = if nextest { NEXTEST } else { CARGO };
+    let other = std::thread::spawn(move || show_and_count(stderr, summary));
+    let mut count = show_and_count(stdout, summary);
     count.add(other.join().unwrap_or_default());
     if !child.wait()?.success() && count.failed == 0 {
         count.failed = 1;
@@ -125,10 +132,10 @@ pub fn landfall(root: &Path) -> PathBuf {
     root.join(target).join("debug/landfall")
 }
 
-fn show_and_count(stream: impl Read) -> Count {
+fn show_and_count(stream: impl Read, summary: &str) -> Count {
     let mut count = Count::default();
     for line in BufReader::new(stream).lines().map_while(Result::ok) {
-        count.add(count_of(&line));
+        count.add(count_of(&line, summary));
         // A closed standard output must not end the tests.
         let _ = writeln!(std::io::stdout(), "{line}");
     }
@@ -137,9 +144,9 @@ fn show_and_count(stream: impl Read) -> Count {
 
 /// Reads a runner's summary line: `test result: ok. 3 passed; 0 failed; …` of cargo, or
 /// `Summary [   1.2s] 40 tests run: 39 passed, 1 failed, 0 skipped` of nextest.
-fn count_of(line: &str) -> Count {
+fn count_of(line: &str, summary: &str) -> Count {
     let trimmed = line.trim_start();
-    if !trimmed.starts_with("test result:") && !trimmed.starts_with("Summary [") {
+    if !trimmed.starts_with(summary) {
         return Count::default();
     }
     let words: Vec<&str> = trimmed.split([' ', ',', ';']).filter(|word| !word.is_empty()).collect();
@@ -179,11 +186,16 @@ mod tests {
 
     #[test]
     fn both_runners_summaries_are_understood() {
-        let check = |line, passed, failed| assert_eq!(count_of(line), Count { passed, failed });
-        check("test result: ok. 17 passed; 0 failed; 0 ignored; finished in 0.04s", 17, 0);
-        check("test result: FAILED. 1 passed; 2 failed; 0 ignored", 1, 2);
-        check("     Summary [   1.2s] 40 tests run: 40 passed, 0 skipped", 40, 0);
-        check("     Summary [   1.2s] 9 tests run: 6 passed (1 slow), 3 failed, 0 skipped", 6, 3);
-        check("running 4 tests", 0, 0);
+        let check = |line, summary, passed, failed| {
+            assert_eq!(count_of(line, summary), Count { passed, failed }, "{line}");
+        };
+        let cargo = "test result: ok. 17 passed; 0 failed; 0 ignored; finished in 0.04s";
+        check(cargo, CARGO, 17, 0);
+        check(cargo, NEXTEST, 0, 0);
+        check("test result: FAILED. 1 passed; 2 failed; 0 ignored", CARGO, 1, 2);
+        check("     Summary [   1.2s] 40 tests run: 40 passed, 0 skipped", NEXTEST, 40, 0);
+        let slow = "     Summary [   1.2s] 9 tests run: 6 passed (1 slow), 3 failed, 0 skipped";
+        check(slow, NEXTEST, 6, 3);
+        check("running 4 tests", CARGO, 0, 0);
     }
 }

@@ -34,7 +34,9 @@ async fn an_opened_attempt_reads_back_with_its_members_moved(world: World) {
     let held = world.started("lane").await;
     let members = world.accept_ready(&["a", "b"]).await;
     let opening = world.opening(&held, 0, &members);
-    let attempt = world.open(&held, 0, &members).await;
+    let opened = world.store.open_attempt(opening.clone()).await.expect("open");
+    let Opened::Stored(attempt) = opened else { panic!("not stored: {opened:?}") };
+    let attempt = *attempt;
     assert_eq!(attempt.lane, held.lane);
     assert_eq!((attempt.epoch, attempt.nonce, attempt.rail), (held.epoch, opening.nonce, RAIL));
     assert_eq!((attempt.purpose, &attempt.bytes), (Purpose::Pay, &opening.signed.bytes));
