@@ -8,224 +8,21 @@
 //!   attempt, and settle them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
-use async_trait::async_trait;
-use landfall_core::attempt::{Attempt, Fate, Landing, Outcome, Purpose, Signed};
-use landfall_core::internal::{self, Order};
-use landfall_core::near::{self, Payout};
-use landfall_core::store::{
-    Accepted, Applied, Leased, OpenAttempt, Opened, Settled, Settlement, Store,
-};
-use landfall_core::{
-    Clock, Event, LaneId, Move, NewTransfer, Nonce, Payload, RailName, State, Transfer,
-};
+use landfall_conformance::lifecycles::{Load, moves, payouts, print};
 use landfall_servers::Postgres;
 use landfall_store_postgres::{PostgresOptions, PostgresStore};
 
-/// Members of an attempt, as a NEAR batch has them.
-const MEMBERS: usize = 100;
-/// Bytes of a signed NEAR batch of 100.
-const SIGNED_BYTES: usize = 12_000;
 /// Signing keys.
 const LANES: usize = 8;
-
-struct Wall;
-
-#[async_trait]
-impl Clock for Wall {
-    fn now_ms(&self) -> u64 {
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        since.map_or(0, |since| since.as_millis() as u64)
-    }
-
-    fn monotonic_ms(&self) -> u64 {
-        self.now_ms()
-    }
-
-    async fn sleep(&self, duration: Duration) {
-        tokio::time::sleep(duration).await;
-    }
-}
-
-/// Latencies of one kind of call.
-#[derive(Default)]
-struct Timed(Vec<Duration>);
-
-impl Timed {
-    fn print(mut self, what: &str, transfers: usize, took: Duration) {
-        self.0.sort_unstable();
-        let at = |share: f64| self.0[((self.0.len() - 1) as f64 * share) as usize];
-        let rate = transfers as f64 / took.as_secs_f64();
-        println!("{what:<14}{rate:>10.0}/s   p50 {:>9.3?}   p99 {:>9.3?}", at(0.5), at(0.99));
-    }
-}
-
-fn new_transfer(callers: usize, number: usize, now_ms: u64) -> NewTransfer {
-    let payout = Payout {
-        network: "testnet".into(),
-        token: "token.near".into(),
-        sender: "relay.near".into(),
-        receiver_id: format!("receiver-{}.near", number % 2_000),
-        amount: number as u128 + 1,
-        memo: None,
-    };
-    let scope = (String::new(), format!("payout-{callers}-{number}-0a1b2c3d4e5f"));
-    let print = payout.fingerprint();
-    let events = [Event::Enqueued, Event::Prepared, Event::Enqueued];
-    let first = State::Near(near::State::Received);
-    let new = NewTransfer::begin(scope, print, Payload::Near(payout), first, &events, now_ms);
-    NewTransfer { due_ms: Some(now_ms + 1_000), ..new.expect("a legal beginning") }
-}
-
-async fn accept(
-    store: Arc<PostgresStore>,
-    next: Arc<AtomicUsize>,
-    callers: usize,
-    transfers: usize,
-) -> (Vec<Transfer>, Vec<Duration>) {
-    let (mut accepted, mut timed) = (Vec::new(), Vec::new());
-    loop {
-        let number = next.fetch_add(1, Ordering::Relaxed);
-        if number >= transfers {
-            return (accepted, timed);
-        }
-        let start = Instant::now();
-        let new = new_transfer(callers, number, Wall.now_ms());
-        match store.accept(vec![new]).await.expect("accept").remove(0) {
-            Accepted::Created(transfer) => accepted.push(transfer),
-            other => panic!("{other:?}"),
-        }
-        timed.push(start.elapsed());
-    }
-}
-
-async fn carry(
-    store: Arc<PostgresStore>,
-    lane: usize,
-    batches: Vec<Vec<Transfer>>,
-) -> (Vec<Duration>, Vec<Duration>) {
-    let lane = LaneId::new(format!("near:testnet:relay.near:key-{lane}"));
-    let leased = store.lease(&lane, RailName::Near, "bench", 600_000).await.expect("lease");
-    let Leased::Yours(held) = leased else { panic!("{leased:?}") };
-    store.start_lane(&lane, held.epoch, Nonce(0)).await.expect("start");
-    let incarnation = store.identity().await.expect("identity").incarnation;
-    let (mut opened, mut settled) = (Vec::new(), Vec::new());
-    for (number, members) in batches.into_iter().enumerate() {
-        let now_ms = Wall.now_ms();
-        let open = OpenAttempt {
-            rail: RailName::Near,
-            lane: lane.clone(),
-            epoch: held.epoch,
-            nonce: Nonce(number as u64 + 1),
-            purpose: Purpose::Pay,
-            signed: signed(number),
-            moves: members.iter().map(|member| boarding(member, now_ms)).collect(),
-            marks: Vec::new(),
-            incarnation: incarnation.clone(),
-            now_ms,
-        };
-        let start = Instant::now();
-        let Opened::Stored(attempt) = store.open_attempt(open).await.expect("open") else {
-            panic!("not stored")
-        };
-        opened.push(start.elapsed());
-        let members = store.transfers(&attempt.members).await.expect("read");
-        let settlement = landing(&attempt, &members, now_ms);
-        let start = Instant::now();
-        let done = store.settle(settlement).await.expect("settle");
-        assert!(matches!(done, Settled::Done { moved, .. } if moved.len() == members.len()));
-        settled.push(start.elapsed());
-    }
-    (opened, settled)
-}
-
-fn signed(number: usize) -> Signed {
-    Signed {
-        bytes: vec![number as u8; SIGNED_BYTES],
-        hash: format!("{number:044}"),
-        base_block: format!("{number:044}"),
-        base_height: 1,
-        expires_height: 86_401,
-    }
-}
-
-fn boarding(member: &Transfer, now_ms: u64) -> Move {
-    let mut step = Move::of(member, now_ms)
-        .fire(Event::AttemptStored)
-        .and_then(|step| step.fire(Event::Enqueued))
-        .expect("legal")
-        .due(None);
-    step.tx_hash = Some("7Gk2V7Gk2V7Gk2V7Gk2V7Gk2V7Gk2V7Gk2V7Gk2V7Gk2".into());
-    step
-}
-
-fn landing(attempt: &Attempt, members: &[Transfer], now_ms: u64) -> Settlement {
-    let outcomes = vec![Outcome::Done; members.len()];
-    let leave = |member| {
-        let step = Move::of_member(member, attempt.id, now_ms);
-        step.fire(Event::Landed).expect("legal")
-    };
-    Settlement {
-        attempt: attempt.id,
-        lane: attempt.lane.clone(),
-        epoch: attempt.epoch,
-        fate: Fate::Landed(Landing { block_height: 7, block_hash: "block".into(), outcomes }),
-        moves: members.iter().map(leave).collect(),
-        now_ms,
-    }
-}
-
-/// One transfer between two services, from the first commit to the last.
-async fn live(store: &PostgresStore, prefix: &str, number: usize) {
-    let order = Order {
-        source: "funding".into(),
-        target: "trading".into(),
-        user_id: number as u64 % 200,
-        asset_id: 1,
-        asset: "BTC".into(),
-        decimals: 8,
-        amount: number as u64 + 1,
-        client_key: None,
-    };
-    let (now_ms, print) = (Wall.now_ms(), order.fingerprint());
-    let scope = (String::new(), format!("{prefix}-{number}"));
-    let first = State::Internal(internal::State::Init);
-    let new = NewTransfer::begin(scope, print, Payload::Internal(order), first, &[], now_ms);
-    let new = NewTransfer { due_ms: Some(now_ms + 1_000), ..new.expect("a legal beginning") };
-    let Accepted::Created(mut transfer) = store.accept(vec![new]).await.expect("accept").remove(0)
-    else {
-        panic!("not new")
-    };
-    let steps = [
-        Some(Event::SourceCall),
-        Some(Event::SourceOk),
-        Some(Event::TargetCall),
-        None,
-        Some(Event::TargetOk),
-    ];
-    for event in steps {
-        let now_ms = Wall.now_ms();
-        let step = Move::of(&transfer, now_ms);
-        let step = match event {
-            Some(event) => step.due(Some(now_ms + 1_000)).fire(event).expect("legal"),
-            None => step.confirm(),
-        };
-        let after = step.applied_to(&transfer);
-        let applied = store.apply(vec![step]).await.expect("apply").moves;
-        assert_eq!(applied, [Applied::Applied]);
-        transfer = after;
-    }
-    assert!(transfer.state.is_completed());
-}
 
 /// Processor time of the server and of this process, per transfer, since `before`.
 fn print_cpu(server: &Postgres, before: (Duration, Duration), transfers: usize) {
     let after = cpu(server);
     let each = |after: Duration, before: Duration| (after - before) / transfers as u32;
     let (server, ours) = (each(after.0, before.0), each(after.1, before.1));
-    println!("{:<14}{server:>9.0?} of the server, {ours:.0?} of ours", "processor");
+    print("processor", format_args!("{server:>9.0?} of the server, {ours:.0?} of ours"));
 }
 
 fn cpu(server: &Postgres) -> (Duration, Duration) {
@@ -233,69 +30,6 @@ fn cpu(server: &Postgres) -> (Duration, Duration) {
     let words = stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().skip(11).take(2));
     let ticks: u32 = words.into_iter().flatten().filter_map(|word| word.parse::<u32>().ok()).sum();
     (server.cpu().expect("it runs"), Duration::from_millis(10) * ticks)
-}
-
-async fn moves(store: &Arc<PostgresStore>, callers: usize, transfers: usize) {
-    let begin = Instant::now();
-    let next = Arc::new(AtomicUsize::new(0));
-    let work = |store: Arc<PostgresStore>, next: Arc<AtomicUsize>| async move {
-        let mut timed = Vec::new();
-        loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= transfers {
-                return timed;
-            }
-            let start = Instant::now();
-            live(&store, &format!("life-{callers}"), number).await;
-            timed.push(start.elapsed() / 6);
-        }
-    };
-    let tasks: Vec<_> =
-        (0..callers).map(|_| tokio::spawn(work(store.clone(), next.clone()))).collect();
-    let mut timed = Timed::default();
-    for task in tasks {
-        timed.0.extend(task.await.expect("no panic"));
-    }
-    timed.print(&format!("moves x{callers}"), transfers, begin.elapsed());
-}
-
-async fn attempts(store: &Arc<PostgresStore>, callers: usize, transfers: usize) {
-    let begin = Instant::now();
-    let next = Arc::new(AtomicUsize::new(0));
-    let tasks: Vec<_> = (0..callers)
-        .map(|_| tokio::spawn(accept(store.clone(), next.clone(), callers, transfers)))
-        .collect();
-    let (mut accepted, mut timed) = (Vec::new(), Timed::default());
-    for task in tasks {
-        let (mine, took) = task.await.expect("no panic");
-        accepted.extend(mine);
-        timed.0.extend(took);
-    }
-    let accepting = begin.elapsed();
-    accepted.sort_by_key(|transfer| transfer.id);
-    timed.print(&format!("accept x{callers}"), transfers, accepting);
-
-    let mut lanes: Vec<Vec<Vec<Transfer>>> = vec![Vec::new(); LANES];
-    for (number, batch) in accepted.chunks(MEMBERS).enumerate() {
-        lanes[number % LANES].push(batch.to_vec());
-    }
-    let start = Instant::now();
-    let tasks: Vec<_> = lanes
-        .into_iter()
-        .enumerate()
-        .map(|(lane, batches)| tokio::spawn(carry(store.clone(), callers * LANES + lane, batches)))
-        .collect();
-    let (mut opened, mut settled) = (Timed::default(), Timed::default());
-    for task in tasks {
-        let (open, settle) = task.await.expect("no panic");
-        opened.0.extend(open);
-        settled.0.extend(settle);
-    }
-    let carrying = start.elapsed();
-    opened.print("open of 100", transfers, carrying);
-    settled.print("settle of 100", transfers, carrying);
-    let rate = transfers as f64 / (accepting + carrying).as_secs_f64();
-    println!("{:<14}{rate:>10.0}/s", "attempts");
 }
 
 #[tokio::main]
@@ -309,14 +43,18 @@ async fn main() {
     let store = PostgresStore::open(server.url(), options).await.expect("a new store");
     let store = Arc::new(store);
     println!("{transfers} transfers each, {connections} connections, {flights} flights of a kind");
-    for callers in [64, 256, 1024] {
+    let loads = [64, 256, 1024].map(|callers| {
+        let name = format!("callers-{callers}");
+        Load { name, callers, transfers, lanes: LANES }
+    });
+    for load in &loads {
         let before = cpu(&server);
-        moves(&store, callers, transfers).await;
+        print(format_args!("moves x{}", load.callers), moves(store.clone(), load).await);
         print_cpu(&server, before, transfers);
     }
-    for callers in [64, 256, 1024] {
+    for load in &loads {
         let before = cpu(&server);
-        attempts(&store, callers, transfers).await;
+        payouts(store.clone(), load).await.print(load.callers);
         print_cpu(&server, before, transfers);
     }
 }
