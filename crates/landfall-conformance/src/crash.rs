@@ -12,11 +12,20 @@ use std::str::FromStr;
 
 use landfall_core::{AttemptId, Epoch, LaneId, Nonce, TransferId};
 
+use crate::world::World;
+
 pub use check::check;
 pub use work::work;
 
 /// The holder of every lane here; a restarted process takes its lanes back at once.
 const HOLDER: &str = "crasher";
+
+/// Takes every lane from whoever works here, under the same name.
+pub async fn take_lanes(world: &World) {
+    for lane in world.store.lanes().await.expect("lanes") {
+        world.lease(&lane.id, HOLDER).await;
+    }
+}
 
 /// A commit that was answered, as one line of text.
 #[derive(Debug, Clone, PartialEq, Eq)]

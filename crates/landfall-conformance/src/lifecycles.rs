@@ -1,4 +1,4 @@
-//! How fast a store is: the same lives on every one, by so many callers at once, every answer timed.
+//! How fast a store is: the same lives on every one, of many callers at once, every answer timed.
 //!
 //! [`payouts`] accepts, carries in attempts of 100 and settles; [`moves`] takes transfers between
 //! services through their five moves. Each store has an example that runs them where it lives.

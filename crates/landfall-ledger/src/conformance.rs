@@ -1,16 +1,18 @@
 //! What every book and every service must do, as checks that each of them runs.
 //!
 //! [`exercise_book`] is for implementations of `Book`; [`exercise_service`] is for whatever answers
-//! the HTTP contract, ours or not. Each check gets a fresh backend of each kind, and one run names
-//! all that failed. [`crash`] is the work that a book does while it is killed, and the look at what
-//! is left.
+//! the HTTP contract, ours or not; [`exercise_shelf`] is for databases that many services share.
+//! Each check gets a fresh backend of each kind, and one run names all that failed. [`crash`] is
+//! the work that a book does while it is killed, and the look at what is left.
 //! **Rule:** no backend's words here. Not here: how a backend is started (each one's `tests/`).
 
 mod book;
 pub mod crash;
+mod direct;
 mod races;
 mod service;
 mod several;
+mod shelf;
 
 use std::num::NonZeroU64;
 use std::panic::AssertUnwindSafe;
@@ -22,9 +24,11 @@ use futures::future::BoxFuture;
 use crate::audit;
 use crate::book::Book;
 use crate::words::{AccountId, Answer, Kind, Operation, ReqId, Terms};
+use several::Several;
 
+pub use direct::{Direct, fund as fund_by_route, held as held_by_route};
 pub use service::{Reached, exercise_service};
-pub use several::Several;
+pub use shelf::{Shelf, exercise_shelf, new_book, new_book_of_three};
 
 /// A user like any other.
 pub const ALICE: AccountId = AccountId { user_id: 4001, asset_id: 1 };

@@ -16,6 +16,8 @@
 //!   otherwise;
 //! - a server ends with its value, and also when the process that started it dies of anything.
 //!
+//! [`witness`] is a process that a test kills while it works on one of them.
+//!
 //! Not here: clients, and installing (`cargo xtask test` does that; what is missing is named in the
 //! error).
 
@@ -28,6 +30,7 @@ mod server;
 mod sqs;
 mod templates;
 mod tools;
+pub mod witness;
 
 pub use mariadb::MariaDb;
 pub use postgres::{Postgres, PostgresOptions};

@@ -1,19 +1,14 @@
 //! Opening: what is found on the server, and who else is there.
 
 use std::process::Command;
-use std::sync::Arc;
 
-use landfall_ledger::{Book, Contract, Kind, Span, audit};
-use landfall_ledger_mysql::{MysqlBook, MysqlOptions};
+use landfall_ledger::{Contract, Kind};
 use landfall_servers::MariaDb;
 
-use crate::{contract, deposit, open, server};
+use crate::{Database, open};
 
-async fn refusal(url: &str, contract: Contract) -> String {
-    match MysqlBook::open(url, contract, MysqlOptions::default()).await {
-        Ok(_) => panic!("opened"),
-        Err(error) => error.to_string(),
-    }
+fn funding() -> Contract {
+    Contract::new("funding", Kind::Freeze)
 }
 
 fn sql(server: &MariaDb, statement: &str) {
@@ -25,41 +20,11 @@ fn sql(server: &MariaDb, statement: &str) {
 }
 
 #[tokio::test]
-async fn a_reopened_book_goes_on_where_it_ended() {
-    let server = server();
-    for round in 0..3 {
-        let book = open(server.url(), contract(Kind::Freeze)).await;
-        book.apply(vec![deposit(round)], 0).await.expect("done");
-        let tally = audit::check(&book).await.expect("adds up");
-        assert_eq!(u128::from(tally.head()), round + 1);
-    }
-}
-
-#[tokio::test]
-async fn services_of_one_database_share_nothing_but_the_server() {
-    let server = server();
-    let funding = open(server.url(), contract(Kind::Freeze)).await;
-    let trading = open(server.url(), contract(Kind::Direct)).await;
-    funding.apply(vec![deposit(1)], 0).await.expect("done");
-    let seen = trading.statement(Span::after(0, 10)).await.expect("a statement");
-    assert_eq!((seen.entries, seen.head), (vec![], 0));
-    assert_eq!(trading.accounts(1).await, Ok(vec![]));
-}
-
-#[tokio::test]
-async fn a_service_of_that_name_but_another_kind_is_refused() {
-    let server = server();
-    drop(open(server.url(), contract(Kind::Freeze)).await);
-    let said = refusal(server.url(), Contract::new("funding", Kind::Direct)).await;
-    assert!(said.contains("has the book of funding (freeze), not of funding (direct)"), "{said}");
-}
-
-#[tokio::test]
 async fn a_newer_schema_is_refused() {
-    let server = server();
-    drop(open(server.url(), contract(Kind::Freeze)).await);
-    sql(&server, "UPDATE landfall_ledger_meta SET value = '99' WHERE name = 'version'");
-    let said = refusal(server.url(), contract(Kind::Freeze)).await;
+    let database = Database::new();
+    drop(open(database.0.url(), funding()).await.expect("a new book"));
+    sql(&database.0, "UPDATE landfall_ledger_meta SET value = '99' WHERE name = 'version'");
+    let said = open(database.0.url(), funding()).await.err().expect("a refusal");
     assert!(said.contains("accounts of a newer Landfall (schema 99, this one knows 1)"), "{said}");
 }
 
@@ -67,25 +32,6 @@ async fn a_newer_schema_is_refused() {
 async fn a_server_that_may_forget_is_refused_without_exception() {
     let server = MariaDb::start_with(&[("innodb-flush-log-at-trx-commit", "2")]);
     let server = server.expect("MariaDB starts");
-    let said = refusal(server.url(), contract(Kind::Freeze)).await;
+    let said = open(server.url(), funding()).await.err().expect("a refusal");
     assert!(said.contains("innodb_flush_log_at_trx_commit is 2; set it to 1"), "{said}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_instances_that_start_at_once_find_one_book() {
-    let server = Arc::new(server());
-    let starting: Vec<_> = (0..8)
-        .map(|number| {
-            let server = server.clone();
-            tokio::spawn(async move {
-                let book = open(server.url(), contract(Kind::Freeze)).await;
-                book.apply(vec![deposit(number)], 0).await.expect("done");
-            })
-        })
-        .collect();
-    for started in starting {
-        started.await.expect("no instance fails");
-    }
-    let book = open(server.url(), contract(Kind::Freeze)).await;
-    assert_eq!(audit::check(&book).await.expect("adds up").head(), 8);
 }

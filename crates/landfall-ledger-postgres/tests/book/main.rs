@@ -3,57 +3,65 @@
 
 mod crash;
 mod opening;
-mod service;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use landfall_ledger::conformance::{Several, exercise_book};
-use landfall_ledger::{AccountId, Book, Contract, Kind, Operation, ReqId, Terms};
+use async_trait::async_trait;
+use landfall_conformance::ManualClock;
+use landfall_ledger::conformance::{
+    Direct, Reached, Shelf, exercise_book, exercise_service, exercise_shelf, new_book,
+    new_book_of_three,
+};
+use landfall_ledger::{Book, Contract};
 use landfall_ledger_postgres::{PostgresBook, PostgresOptions};
 use landfall_servers::Postgres;
 
-fn server() -> Postgres {
-    Postgres::start().expect("PostgreSQL starts")
+/// A server with its books.
+struct Database(Postgres);
+
+impl Database {
+    fn new() -> Database {
+        Database(Postgres::start().expect("PostgreSQL starts"))
+    }
 }
 
-fn contract(kind: Kind) -> Contract {
-    let name = if kind == Kind::Freeze { "funding" } else { "trading" };
-    Contract::new(name, kind)
+async fn open(url: &str, contract: Contract) -> Result<Arc<dyn Book>, String> {
+    match PostgresBook::open(url, contract, PostgresOptions::default()).await {
+        Ok(book) => Ok(Arc::new(book)),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
-async fn open(url: &str, contract: Contract) -> PostgresBook {
-    let book = PostgresBook::open(url, contract, PostgresOptions::default()).await;
-    book.expect("a book that opens")
+#[async_trait]
+impl Shelf for Database {
+    async fn open(&self, contract: Contract) -> Result<Arc<dyn Book>, String> {
+        open(self.0.url(), contract).await
+    }
 }
 
-fn deposit(id: u128) -> Operation {
-    let account = AccountId { user_id: 1, asset_id: 1 };
-    let terms = Terms { account, amount: 5.try_into().expect("an amount") };
-    Operation::Deposit { req_id: ReqId(id), terms, declined: false }
-}
-
-/// Books of new names in one database: none may see anything of the others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_postgres_book_passes_the_checks_of_every_book() {
-    let server = server();
-    let books = AtomicUsize::new(0);
-    let make = async |kind| {
-        let name = format!("book-{}", books.fetch_add(1, Ordering::Relaxed));
-        Arc::new(open(server.url(), Contract::new(name, kind)).await) as Arc<dyn Book>
-    };
-    exercise_book(make).await;
+    let database = Database::new();
+    exercise_book(async |kind| new_book(&database, kind).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn three_instances_of_one_service_pass_the_checks_of_one() {
-    let server = server();
-    let books = AtomicUsize::new(0);
-    let make = async |kind| {
-        let name = format!("book-{}", books.fetch_add(1, Ordering::Relaxed));
-        let one = async || open(server.url(), Contract::new(&name, kind)).await;
-        let others = vec![one().await, one().await];
-        Arc::new(Several::new(one().await, others)) as Arc<dyn Book>
+    let database = Database::new();
+    exercise_book(async |kind| new_book_of_three(&database, kind).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_services_share_a_database() {
+    exercise_shelf(async || Arc::new(Database::new()) as Arc<dyn Shelf>).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_service_keeps_the_contract() {
+    let database = Database::new();
+    let start = async |kind| {
+        let book = new_book(&database, kind).await;
+        Arc::new(Direct::new(book, Arc::new(ManualClock::at(77)))) as Arc<dyn Reached>
     };
-    exercise_book(make).await;
+    exercise_service(start).await;
 }

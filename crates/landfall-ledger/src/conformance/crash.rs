@@ -2,10 +2,12 @@
 //!
 //! The process that runs [`work`] says every answer it was given; whoever killed it hands what was
 //! said to [`check`], which wants all of it back, repeats it, and wants nothing done twice.
+//! [`survive`] does so again and again, on one book.
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -18,6 +20,8 @@ use crate::words::{AccountId, Answer, Operation, Outcome, ReqId, Verb};
 const WORKERS: u64 = 8;
 /// Accounts they share.
 const USERS: u64 = 10;
+/// Most answers before an interruption.
+const LINES_MOST: usize = 400;
 /// What each account is given at first.
 const FUNDED: u64 = 100;
 
@@ -119,6 +123,31 @@ async fn transfer(
         };
         say(said);
     }
+}
+
+/// Looks at what is left after each of so many interruptions. `interrupt` ends a worker of that run
+/// after it has said so many lines, and returns all that it said.
+pub async fn survive(
+    rounds: u64,
+    interrupt: impl Fn(u64, usize) -> Vec<Said>,
+    open: impl AsyncFn() -> Arc<dyn Book>,
+) {
+    let mut said = Vec::new();
+    for run in 0..rounds {
+        said.extend(interrupt(run, 1 + (run as usize * 97) % LINES_MOST));
+        let book = open().await;
+        // Somebody killed may have sent a commit that is still under way: who writes next waits.
+        write(book.as_ref()).await;
+        check(book, &said).await;
+    }
+}
+
+/// Writes what no worker does.
+pub async fn write(book: &dyn Book) {
+    static WRITES: AtomicU64 = AtomicU64::new(0);
+    let id = u128::MAX - u128::from(WRITES.fetch_add(1, Ordering::Relaxed));
+    let told = book.apply(vec![deposit(id, account(0), 1)], AT_MS).await;
+    assert_eq!(told, Ok(vec![Answer::DONE]));
 }
 
 /// Panics with what is missing, half done, or done twice.

@@ -1,6 +1,7 @@
 //! Several instances of one service on one database, called in turn as if they were one: what one
 //! writer gives for free must hold between instances that know nothing of each other.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
@@ -9,25 +10,25 @@ use crate::book::{Balances, Book, Result, Span, Statement};
 use crate::words::{AccountId, Answer, Balance, Contract, Operation, Outcome, ReqId, Verb};
 
 /// Books of the same service. Each call goes to another one than the call before it.
-pub struct Several<B> {
-    first: B,
-    others: Vec<B>,
+pub(super) struct Several {
+    first: Arc<dyn Book>,
+    others: Vec<Arc<dyn Book>>,
     calls: AtomicUsize,
 }
 
-impl<B: Book> Several<B> {
-    pub fn new(first: B, others: Vec<B>) -> Several<B> {
+impl Several {
+    pub(super) fn new(first: Arc<dyn Book>, others: Vec<Arc<dyn Book>>) -> Several {
         Several { first, others, calls: AtomicUsize::new(0) }
     }
 
-    fn next(&self) -> &B {
+    fn next(&self) -> &dyn Book {
         let turn = self.calls.fetch_add(1, Ordering::Relaxed) % (self.others.len() + 1);
-        self.others.get(turn).unwrap_or(&self.first)
+        self.others.get(turn).unwrap_or(&self.first).as_ref()
     }
 }
 
 #[async_trait]
-impl<B: Book> Book for Several<B> {
+impl Book for Several {
     fn contract(&self) -> &Contract {
         self.first.contract()
     }

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use landfall_conformance::ManualClock;
-use landfall_ledger::conformance::{ALICE, BOB, Reached, exercise_service};
+use landfall_ledger::conformance::{
+    ALICE, BOB, Reached, exercise_service, fund_by_route, held_by_route,
+};
 use landfall_ledger::{AccountId, Book, Kind, MemoryBook, serve};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -54,21 +56,11 @@ impl Reached for Reach {
     }
 
     async fn fund(&self, account: AccountId, amount: u64) {
-        let number = self.funded.fetch_add(1, Ordering::Relaxed);
-        let AccountId { user_id, asset_id } = account;
-        let body = json!({
-            "ref": number.to_string(), "user_id": user_id, "asset_id": asset_id, "amount": amount
-        });
-        assert_eq!(self.post("/fund", body).await, (200, json!({ "success": true })));
+        fund_by_route(self, self.funded.fetch_add(1, Ordering::Relaxed), account, amount).await;
     }
 
     async fn held(&self, account: AccountId) -> (u64, u64) {
-        let told = self.get(&format!("/accounts/{}", account.user_id)).await;
-        let accounts = told["accounts"].as_array().expect("accounts");
-        let of = |one: &&Value| one["asset_id"] == account.asset_id;
-        let number = |one: &Value, name: &str| one[name].as_u64().expect("a number");
-        let found = accounts.iter().find(of);
-        found.map_or((0, 0), |one| (number(one, "available"), number(one, "frozen")))
+        held_by_route(self, account).await
     }
 }
 

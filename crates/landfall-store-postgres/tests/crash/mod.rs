@@ -1,13 +1,11 @@
 //! Killed with -9 in the middle of commits, again and again: first whoever asks, then the server.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 use landfall_conformance::World;
 use landfall_conformance::crash::{self, Said};
-use landfall_core::LaneId;
-use landfall_servers::Postgres;
+use landfall_servers::{Postgres, witness};
 use landfall_store_postgres::{PostgresOptions, PostgresStore};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -21,63 +19,20 @@ use crate::world;
 const ROUNDS: u64 = 6;
 /// Most commits before a kill.
 const COMMITS_MOST: usize = 500;
-/// Set for the child: the store it is to work on, and which run it is.
-const STORE: &str = "LANDFALL_CRASH_STORE";
-const RUN: &str = "LANDFALL_CRASH_RUN";
-/// Before every line that the child says; the test harness says others.
-const SAYS: &str = "said: ";
 
-async fn at(url: &str) -> World {
+async fn at_store(url: &str) -> World {
     world(PostgresStore::open(url, PostgresOptions::default()).await.expect("a store that opens"))
 }
 
-/// Works until it is killed if it was started as the child; else there is nothing to do.
+/// Works until it is killed if it was started as the witness; else there is nothing to do.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_child_says_what_was_committed() {
-    let (Ok(url), Ok(run)) = (std::env::var(STORE), std::env::var(RUN)) else { return };
-    let say = |said: Said| {
-        // One write per line, so that a kill leaves no half of one.
-        let line = format!("{SAYS}{said}\n");
-        std::io::stdout().lock().write_all(line.as_bytes()).expect("somebody listens");
-    };
-    crash::work(at(&url).await, run.parse().expect("a number"), say).await;
+async fn a_witness_says_what_was_committed() {
+    let Some((at, run)) = witness::called() else { return };
+    crash::work(at_store(&at).await, run, witness::say).await;
 }
 
-/// Starts a child, does something terrible once it has said `lines` things, and returns all it
-/// said.
-fn interrupt_after(
-    url: &str,
-    run: u64,
-    lines: usize,
-    terrible: impl FnOnce(&mut Child),
-) -> Vec<Said> {
-    let mut child = Command::new(std::env::current_exe().expect("this test"))
-        .args(["--exact", "crash::a_child_says_what_was_committed", "--nocapture"])
-        .env(STORE, url)
-        .env(RUN, run.to_string())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("a child");
-    let mut output = BufReader::new(child.stdout.take().expect("its output"));
-    let mut said = Vec::new();
-    let mut line = String::new();
-    let mut terrible = Some(terrible);
-    while output.read_line(&mut line).expect("text") > 0 {
-        let whole = line.strip_suffix('\n').and_then(|line| line.split_once(SAYS));
-        if let Some((_, text)) = whole {
-            said.push(text.parse().expect("a line of ours"));
-        }
-        if said.len() == lines
-            && let Some(terrible) = terrible.take()
-        {
-            terrible(&mut child);
-        }
-        line.clear();
-    }
-    let status = child.wait().expect("its end");
-    assert!(!status.success() && terrible.is_none(), "the child ended by itself: {status}");
-    said
+fn hear(url: &str, run: u64, lines: usize, terrible: impl FnOnce(&mut Child)) -> Vec<Said> {
+    witness::hear("crash::a_witness_says_what_was_committed", url, run, lines, terrible)
 }
 
 /// Looks at what is left once it is settled: the server may still be at the last commit of somebody
@@ -90,7 +45,7 @@ async fn check(server: &Postgres, said: &[Said]) {
     while client.query_one(others, &[]).await.expect("counted").get::<_, i64>(0) > 0 {
         tokio::task::yield_now().await;
     }
-    crash::check(&at(server.url()).await, said).await;
+    crash::check(&at_store(server.url()).await, said).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -101,7 +56,7 @@ async fn what_was_answered_survives_kill_9_of_whoever_asked() {
     for run in 0..ROUNDS {
         let lines = random.random_range(1..COMMITS_MOST);
         let kill = |child: &mut Child| child.kill().expect("kill -9");
-        said.extend(interrupt_after(server.url(), run, lines, kill));
+        said.extend(hear(server.url(), run, lines, kill));
         check(&server, &said).await;
     }
 }
@@ -115,7 +70,7 @@ async fn what_was_answered_survives_kill_9_of_the_server() {
     for run in 0..ROUNDS {
         let lines = random.random_range(1..COMMITS_MOST);
         let kill = |_: &mut Child| server.kill().expect("kill -9");
-        said.extend(interrupt_after(server.url(), run, lines, kill));
+        said.extend(hear(server.url(), run, lines, kill));
         server.restart().expect("it starts again");
         check(&server, &said).await;
     }
@@ -128,27 +83,15 @@ async fn one_that_stands_still_keeps_no_lane_and_stores_nothing_afterwards() {
     let server = Postgres::start().expect("PostgreSQL starts");
     let mut said = Vec::new();
     for run in 0..3 {
-        let signal = |child: &Child, name: &str| {
-            let sent = Command::new("kill").args([name, &child.id().to_string()]).status();
-            assert!(sent.expect("kill runs").success());
-        };
         let overtake = |child: &mut Child| {
-            signal(child, "-STOP");
+            witness::pause(child);
             let begin = Instant::now();
-            block_in_place(|| Handle::current().block_on(take_lanes(&server)));
+            let overtaking = async { crash::take_lanes(&at_store(server.url()).await).await };
+            block_in_place(|| Handle::current().block_on(overtaking));
             assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
-            signal(child, "-CONT");
+            witness::resume(child);
         };
-        said.extend(interrupt_after(server.url(), run, 100, overtake));
+        said.extend(hear(server.url(), run, 100, overtake));
         check(&server, &said).await;
-    }
-}
-
-/// Takes every lane of the child, which goes by the same name.
-async fn take_lanes(server: &Postgres) {
-    let world = at(server.url()).await;
-    for lane in world.store.lanes().await.expect("lanes") {
-        let holder = lane.holder.expect("the child holds it");
-        world.lease(&LaneId::new(lane.id.as_str()), &holder).await;
     }
 }
