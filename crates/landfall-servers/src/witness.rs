@@ -1,5 +1,5 @@
-//! A test's own process, started once more: it works until something terrible happens, and says what
-//! it was told, line by line.
+//! A test's own process, started once more: it works until something terrible happens, and says
+//! what it was told, line by line.
 //!
 //! ```no_run
 //! # async fn work(at: &str, run: u64, say: impl Fn(String)) {}
