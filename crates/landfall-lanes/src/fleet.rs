@@ -53,12 +53,13 @@ pub(crate) struct Shared {
     life: Mutex<Life>,
 }
 
-/// The store's incarnation under which the lanes were looked over.
+/// The store's incarnation under which the lanes were looked over, and a new one that is waited
+/// for.
 #[derive(Default)]
 struct Life {
     incarnation: String,
-    /// When another one was noticed, on the process's own clock.
-    noticed_ms: Option<u64>,
+    /// With the time at which it was noticed, on the process's own clock.
+    new: Option<(String, u64)>,
 }
 
 impl Shared {
@@ -75,7 +76,11 @@ impl Shared {
     pub fn clear(&self, incarnation: String) {
         let suspicion = self.suspicion.lock();
         if suspicion.is_none() {
-            *self.life.lock() = Life { incarnation, noticed_ms: None };
+            // Only a help: without it the next start waits for others' objections once more.
+            if let Err(error) = self.high_water.lived(&incarnation) {
+                tracing::warn!(%error, "the high-water mark cannot be written");
+            }
+            *self.life.lock() = Life { incarnation, new: None };
             self.cleared.set(true);
         }
     }
@@ -87,18 +92,23 @@ impl Shared {
     /// The store has another incarnation: nothing is signed before all lanes are looked over again.
     pub fn restarted(&self) {
         self.cleared.set(false);
-        self.life.lock().noticed_ms.get_or_insert(self.clock.monotonic_ms());
         self.suspected.notify_one();
     }
 
-    /// How long others still have to say what a store has forgotten that lives on in another
-    /// process: whoever holds a lane looks within a lease.
+    /// How long others still have to say what a store has forgotten that is not the process it was
+    /// when this instance last looked it over, or that it has never looked over: whoever holds a
+    /// lane looks within a lease. How long that process has been up tells nothing: a replica is
+    /// promoted when it is old.
     pub fn grace_left_ms(&self, identity: &StoreIdentity) -> u64 {
-        let grace_ms = self.settings.lease_ms;
-        let noticed_ms = self.life.lock().noticed_ms;
-        let since_ms = noticed_ms.map(|at| self.clock.monotonic_ms().saturating_sub(at));
-        let least = since_ms.into_iter().chain(identity.up_ms).min();
-        least.map_or(0, |since_ms| grace_ms.saturating_sub(since_ms))
+        if !identity.shared || self.high_water.has_lived(&identity.incarnation) {
+            return 0;
+        }
+        let now_ms = self.clock.monotonic_ms();
+        let mut life = self.life.lock();
+        let new = life.new.take().filter(|(incarnation, _)| *incarnation == identity.incarnation);
+        let (incarnation, since_ms) = new.unwrap_or((identity.incarnation.clone(), now_ms));
+        life.new = Some((incarnation, since_ms));
+        (since_ms + self.settings.lease_ms).saturating_sub(now_ms)
     }
 
     pub fn count_restart(&self) {

@@ -1,11 +1,12 @@
 //! What this instance has seen of the store, so that a store that forgot is noticed.
 //!
-//! Per lane the newest epoch and nonce, and the store's identity, in memory and in a small file.
+//! Per lane the newest epoch and nonce, the store's identity, and the incarnation in which it was
+//! last looked over, in memory and in a small file.
 //! **Invariant:** a mark is recorded after its attempt is stored and before its first byte is
 //! sent. A store that is behind a mark has forgotten an attempt that may have been sent.
 //!
-//! The file is a log of lines, `store ID ;` or `lane EPOCH NONCE NAME ;`, rewritten when opened and
-//! when it has grown. Each begins on a new line and ends with its semicolon, so that one torn by a
+//! The file is a log of lines, `store ID ;`, `life INCARNATION ;` or `lane EPOCH NONCE NAME ;`,
+//! rewritten when opened and when it has grown. Each begins on a new line and ends with its semicolon, so that one torn by a
 //! full disk spoils neither itself nor the next. It is not synced: it guards against stores that
 //! go back, not against power loss, after which the ledger's own nonces tell.
 
@@ -54,6 +55,7 @@ impl Remembered {
 #[derive(Default)]
 struct Marks {
     store: Option<String>,
+    life: Option<String>,
     lanes: BTreeMap<LaneId, (Epoch, Nonce)>,
     log: Option<Log>,
 }
@@ -145,20 +147,45 @@ impl HighWater {
     /// Remembers that an attempt was stored.
     pub fn record(&self, lane: &LaneId, epoch: Epoch, nonce: Nonce) -> io::Result<()> {
         let mut marks = self.marks.lock();
-        let before = marks.lanes.get(lane).copied().unwrap_or_default();
+        let known = marks.lanes.get(lane).copied();
+        let before = known.unwrap_or_default();
         let after = (before.0.max(epoch), before.1.max(nonce));
         if after == before {
             return Ok(());
         }
-        marks.append(&line(lane, after.0, after.1))?;
+        // Known before it is written: the whole file may be written anew.
         marks.lanes.insert(lane.clone(), after);
-        Ok(())
+        let written = marks.append(&line(lane, after.0, after.1));
+        if written.is_err() {
+            match known {
+                Some(known) => marks.lanes.insert(lane.clone(), known),
+                None => marks.lanes.remove(lane),
+            };
+        }
+        written
+    }
+
+    /// Remembers in which life of the store the lanes were looked over, after others had the time to
+    /// object.
+    pub fn lived(&self, incarnation: &str) -> io::Result<()> {
+        if self.has_lived(incarnation) {
+            return Ok(());
+        }
+        let mut marks = self.marks.lock();
+        marks.life = Some(incarnation.to_owned());
+        marks.append(&format!("\nlife {incarnation} ;"))
+    }
+
+    /// Whether that is the life in which the lanes were last looked over.
+    pub fn has_lived(&self, incarnation: &str) -> bool {
+        self.marks.lock().life.as_deref() == Some(incarnation)
     }
 
     /// Trusts the store as it is now, by an operator's word: all marks start anew.
     pub fn accept(&self, store: &str, lanes: &[Lane]) -> io::Result<()> {
         let mut marks = self.marks.lock();
         marks.store = Some(store.to_owned());
+        marks.life = None;
         marks.lanes.clear();
         let mut lines = format!("\nforget ;\nstore {store} ;");
         for lane in lanes {
@@ -209,6 +236,7 @@ fn parse(text: &str) -> Marks {
         match words[..] {
             ["forget", ";"] => marks = Marks::default(),
             ["store", id, ";"] => marks.store = Some(id.to_owned()),
+            ["life", incarnation, ";"] => marks.life = Some(incarnation.to_owned()),
             ["lane", epoch, nonce, name, ";"] => {
                 if let (Ok(epoch), Ok(nonce)) = (epoch.parse(), nonce.parse()) {
                     marks.lanes.insert(LaneId::new(name), (Epoch(epoch), Nonce(nonce)));
@@ -223,7 +251,8 @@ fn parse(text: &str) -> Marks {
 fn render(marks: &Marks) -> String {
     let store = marks.store.iter().map(|id| format!("\nstore {id} ;"));
     let lanes = marks.lanes.iter().map(|(lane, (epoch, nonce))| line(lane, *epoch, *nonce));
-    store.chain(lanes).collect()
+    let life = marks.life.iter().map(|life| format!("\nlife {life} ;"));
+    store.chain(life).chain(lanes).collect()
 }
 
 #[cfg(test)]
@@ -287,6 +316,56 @@ mod tests {
         let marks = HighWater::open(&path).unwrap();
         let lanes: Vec<LaneId> = marks.remembered().lanes().cloned().collect();
         assert_eq!(lanes, [LaneId::new("a"), LaneId::new("c")]);
+    }
+
+    #[test]
+    fn a_mark_is_in_the_file_even_when_it_has_just_been_written_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("high-water");
+        let marks = HighWater::open(&path).unwrap();
+        let id = lane(0, 0).id;
+        let mut length = 0;
+        let newest = (1..).map(Nonce).find(|nonce| {
+            marks.record(&id, Epoch(3), *nonce).unwrap();
+            let before = std::mem::replace(&mut length, path.metadata().unwrap().len());
+            length < before
+        });
+        drop(marks);
+        assert_eq!(HighWater::open(&path).unwrap().marks(), [(id, newest.unwrap())]);
+    }
+
+    #[test]
+    fn a_mark_that_could_not_be_written_is_not_taken_for_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("high-water");
+        let marks = HighWater::open(&path).unwrap();
+        let id = lane(0, 0).id;
+        marks.record(&id, Epoch(3), Nonce(7)).unwrap();
+        let read_only = File::open(&path).unwrap();
+        marks.marks.lock().log.as_mut().unwrap().file = read_only;
+        for _ in 0..2 {
+            marks.record(&id, Epoch(3), Nonce(8)).unwrap_err();
+            assert_eq!(marks.marks(), [(id.clone(), Nonce(7))]);
+        }
+    }
+
+    #[test]
+    fn the_life_that_was_looked_over_is_known_after_a_restart_until_an_operators_word() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("high-water");
+        let marks = HighWater::open(&path).unwrap();
+        assert!(!marks.has_lived("1-a"));
+        marks.lived("1-a").unwrap();
+        marks.lived("2-b").unwrap();
+        drop(marks);
+        // Written anew at each start.
+        drop(HighWater::open(&path).unwrap());
+        let marks = HighWater::open(&path).unwrap();
+        assert!(marks.has_lived("2-b") && !marks.has_lived("1-a"));
+        marks.accept("s1", &[]).unwrap();
+        assert!(!marks.has_lived("2-b"));
+        drop(marks);
+        assert!(!HighWater::open(&path).unwrap().has_lived("2-b"));
     }
 
     #[test]

@@ -42,7 +42,7 @@ async fn look_over(shared: &Shared) -> Result<Result<String, String>, String> {
     let has_a_past = stored.iter().any(|lane| lane.next_nonce.is_some());
     let left_ms = shared.grace_left_ms(&identity);
     if has_a_past && left_ms > 0 {
-        return Err(format!("the store has just started; others may object for {left_ms} ms"));
+        return Err(format!("the store has another life; others may object for {left_ms} ms"));
     }
     Ok(check_ledger(shared).await?.map(|()| identity.incarnation))
 }

@@ -58,6 +58,7 @@ pub struct Snapshot(Tables);
 pub struct MemoryStore {
     clock: Arc<dyn Clock>,
     identity: String,
+    shared: bool,
     /// Grows when it goes back.
     lives: AtomicU64,
     tables: Mutex<Tables>,
@@ -73,9 +74,15 @@ impl MemoryStore {
         MemoryStore {
             clock,
             identity: identity.into(),
+            shared: false,
             lives: AtomicU64::new(1),
             tables: Mutex::default(),
         }
+    }
+
+    /// The same for a world in which it stands for a server that several instances use.
+    pub fn shared(self) -> MemoryStore {
+        MemoryStore { shared: true, ..self }
     }
 
     /// A backup of the whole state.
@@ -100,7 +107,7 @@ impl MemoryStore {
 impl Store for MemoryStore {
     async fn identity(&self) -> Result<StoreIdentity> {
         let (id, incarnation) = (self.identity.clone(), self.incarnation());
-        Ok(StoreIdentity { id, incarnation, up_ms: None })
+        Ok(StoreIdentity { id, incarnation, shared: self.shared })
     }
 
     async fn accept(&self, batch: Vec<NewTransfer>) -> Result<Vec<Accepted>> {

@@ -264,8 +264,8 @@ impl Store for MysqlStore {
     async fn identity(&self) -> Result<StoreIdentity> {
         let found = self.read(self.core.connections.identity()).await?;
         let gone = || StoreError::Corrupt("the database no longer holds a store".into());
-        let Identity { id, incarnation, up_ms } = found.ok_or_else(gone)?;
-        Ok(StoreIdentity { id, incarnation, up_ms: Some(up_ms) })
+        let Identity { id, incarnation } = found.ok_or_else(gone)?;
+        Ok(StoreIdentity { id, incarnation, shared: true })
     }
 
     async fn accept(&self, batch: Vec<NewTransfer>) -> Result<Vec<Accepted>> {

@@ -26,7 +26,6 @@ const NO_SUCH_TABLE: u16 = 1146;
 pub(crate) struct Identity {
     pub id: String,
     pub incarnation: String,
-    pub up_ms: u64,
 }
 
 impl Identity {
@@ -44,9 +43,7 @@ impl Identity {
             incarnation = conn.query_first(INCARNATION).await?;
         }
         let incarnation = incarnation.ok_or_else(|| corrupt("the server keeps no sign of life"))?;
-        let uptime = conn.query_first::<(String, u64), _>("SHOW GLOBAL STATUS LIKE 'Uptime'");
-        let up_ms = uptime.await?.map_or(0, |(_, seconds)| seconds * 1_000);
-        Ok(Some(Identity { id, incarnation, up_ms }))
+        Ok(Some(Identity { id, incarnation }))
     }
 }
 

@@ -50,8 +50,7 @@ pub(crate) const INCARNATION: &str = "SELECT
 
 const IDENTITY: &str = "SELECT (SELECT value FROM meta WHERE name = 'identity'),
     (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint::text || '-' ||
-    pg_relation_filenode('lanes')::text,
-    (extract(epoch FROM clock_timestamp() - pg_postmaster_start_time()) * 1000)::bigint";
+    pg_relation_filenode('lanes')::text";
 
 const LEASE: &str = "INSERT INTO lanes AS l (id, rail, epoch, holder, lease_until_ms)
     VALUES ($1, $2, 1, $3, (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $4)
@@ -121,9 +120,7 @@ impl Connections {
     pub(crate) async fn identity(&self) -> Result<StoreIdentity> {
         let rows = self.query(IDENTITY, &[]).await?;
         let row = rows.first().ok_or_else(|| corrupt("the store has no identity"))?;
-        // The clock may have been set back since the server started.
-        let up_ms = get::<i64>(row, 2)?.max(0).unsigned_abs();
-        Ok(StoreIdentity { id: get(row, 0)?, incarnation: get(row, 1)?, up_ms: Some(up_ms) })
+        Ok(StoreIdentity { id: get(row, 0)?, incarnation: get(row, 1)?, shared: true })
     }
 
     pub(crate) async fn lease(

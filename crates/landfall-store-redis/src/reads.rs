@@ -53,9 +53,7 @@ impl RedisStore {
             id: id.unwrap_or_else(|| EMPTIED.into()),
             // A restart has another run id; a promotion within one run, another replication id.
             incarnation: format!("{}:{}", facts.info("run_id"), facts.info("master_replid")),
-            up_ms: Some(
-                answer::parsed::<u64>(facts.info("uptime_in_seconds"))?.saturating_mul(1000),
-            ),
+            shared: true,
         })
     }
 

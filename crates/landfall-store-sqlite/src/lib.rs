@@ -129,7 +129,7 @@ fn prepared<T>(work: fault::Done<T>) -> Result<T> {
 impl Store for SqliteStore {
     async fn identity(&self) -> Result<StoreIdentity> {
         let (id, incarnation) = (self.identity.clone(), INCARNATION.to_owned());
-        Ok(StoreIdentity { id, incarnation, up_ms: None })
+        Ok(StoreIdentity { id, incarnation, shared: false })
     }
 
     async fn accept(&self, batch: Vec<NewTransfer>) -> Result<Vec<Accepted>> {

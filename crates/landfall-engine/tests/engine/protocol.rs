@@ -1,7 +1,10 @@
 //! The attempt protocol: what is never done twice, and what decides.
 
+use std::sync::Arc;
+
 use landfall_core::RailName;
 use landfall_core::store::Store;
+use landfall_lanes::HighWater;
 
 use crate::ledger::Net;
 use crate::world::World;
@@ -171,6 +174,38 @@ async fn lanes_go_on_after_an_operator_adopted_them() {
     world.submit("k", "alice.near", 10).await;
     world.sleep(30_000).await;
     assert_eq!(world.state("k").await, "COMPLETED");
+}
+
+/// Somebody else may have stored and sent what a store has forgotten that was replaced meanwhile,
+/// and says so within a lease.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_was_never_looked_over_is_signed_on_when_others_had_the_time_to_object() {
+    let mut world = World::new(1).await;
+    world.submit("a", "alice.near", 10).await;
+    world.sleep(3_000).await;
+    assert_eq!(world.state("a").await, "COMPLETED");
+    let lease_ms = world.settings.lanes.lease_ms;
+
+    // It knows the store in this life.
+    world.crash().await;
+    world.submit("b", "alice.near", 10).await;
+    world.sleep(3_000).await;
+    assert_eq!(world.state("b").await, "COMPLETED");
+
+    let another_life = |world: &mut World| world.store.restore(world.store.snapshot());
+    let another_folder = |world: &mut World| world.high_water = Arc::new(HighWater::in_memory());
+    for (key, change) in [("c", another_life as fn(&mut World)), ("d", another_folder)] {
+        world.engine.abort().await;
+        change(&mut world);
+        world.crash().await;
+        world.submit(key, "alice.near", 10).await;
+        world.sleep(lease_ms - 100).await;
+        let opened = world.store.open_attempts_of(RailName::Near).await.unwrap();
+        assert_eq!((opened, world.state(key).await), (vec![], "QUEUED_TRANSFER"), "{key}");
+        world.sleep(lease_ms).await;
+        assert_eq!(world.state(key).await, "COMPLETED");
+    }
+    assert_eq!(world.paid("alice.near"), 4);
 }
 
 /// The operator adopts with the data folder of another instance, whose marks are older.

@@ -29,7 +29,7 @@ impl World {
 
     pub async fn with(lanes: usize, change: impl FnOnce(&mut Settings)) -> World {
         let clock: Arc<dyn Clock> = Arc::new(TimerClock::starting_at(1_700_000_000_000));
-        let store = Arc::new(MemoryStore::new(clock.clone()));
+        let store = Arc::new(MemoryStore::new(clock.clone()).shared());
         let rail = Arc::new(FakeRail::new(lanes));
         let high_water = Arc::new(HighWater::in_memory());
         let mut settings = Settings::default();

@@ -181,7 +181,7 @@ impl World {
         let network = Arc::new(Network::new(ledger, plan.nodes, base.clone()));
         tokio::spawn(network.clone().make_blocks(plan.block_ms));
         let services = Arc::new(Services::new(&base));
-        let store = Arc::new(MemoryStore::new(base.clone()));
+        let store = Arc::new(MemoryStore::new(base.clone()).shared());
         let seat = |index: usize| {
             let name = format!("relay-{index}");
             let seat = Seat::new(name, plan.clone(), dice.clone(), trace.clone(), base.clone());
