@@ -163,6 +163,10 @@ pub enum Leased {
     Busy { holder: String, until_ms: u64 },
 }
 
+/// How far an adoption takes a lane's epoch: further than a store can have forgotten changes of
+/// holder, so that one that still lives is refused, whoever holds the lane by then.
+pub const ADOPTED_EPOCHS: u64 = 1_000_000;
+
 /// What identifies a store and tells whether it has forgotten anything.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreIdentity {
@@ -270,7 +274,8 @@ pub trait Store: Send + Sync + 'static {
     /// Halts a lane, whoever holds it. The first reason stays.
     async fn halt(&self, lane: &LaneId, reason: &str) -> Result<()>;
     /// Ends a halt by an operator's word: attempts go on above `ledger_nonce` (never below the
-    /// lane's own next), which no stored attempt needs to explain.
+    /// lane's own next), which no stored attempt needs to explain. Nobody holds the lane then, and
+    /// its epoch is [`ADOPTED_EPOCHS`] further: holders that the store has forgotten are past, too.
     async fn adopt(&self, lane: &LaneId, ledger_nonce: Nonce) -> Result<()>;
     async fn lanes(&self) -> Result<Vec<Lane>>;
 }

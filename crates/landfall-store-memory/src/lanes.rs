@@ -4,8 +4,7 @@
 //! lane back, or lost it, stores nothing on it any more.
 
 use landfall_core::lane::{Halt, Lane};
-use landfall_core::store::LEASE_MAX_MS;
-use landfall_core::store::{Leased, Result, StoreError};
+use landfall_core::store::{ADOPTED_EPOCHS, LEASE_MAX_MS, Leased, Result, StoreError};
 use landfall_core::wound::{self, Wound};
 use landfall_core::{Epoch, LaneId, Nonce, RailName};
 
@@ -95,6 +94,8 @@ impl Tables {
     pub(crate) fn adopt(&mut self, id: &LaneId, ledger_nonce: Nonce) -> Result<()> {
         let lane = self.known(id)?;
         lane.halted = None;
+        lane.epoch = Epoch(lane.epoch.0 + ADOPTED_EPOCHS);
+        (lane.holder, lane.lease_until_ms) = (None, 0);
         lane.base_nonce = lane.base_nonce.max(Some(ledger_nonce));
         lane.next_nonce = lane.next_nonce.max(Some(ledger_nonce.next()));
         Ok(())

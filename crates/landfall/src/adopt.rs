@@ -1,8 +1,8 @@
 //! `landfall lanes adopt`: an operator's word that what made lanes halt was looked into.
 //!
-//! Shows what nobody can explain, asks, and lets the lanes go on above it. **Rule:** attempts that
-//! the store has forgotten and that may still land are fenced off first: nothing is signed before
-//! the ledger has used a nonce above theirs.
+//! Shows what nobody can explain, asks, and lets the lanes go on above it. **Rule:** whatever the
+//! store has forgotten and may still land is fenced off first, whether this instance knows of it or
+//! another one alone: nothing is signed before the ledger has used a nonce far above.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::time::Duration;
@@ -26,6 +26,10 @@ const FENCE_POLL: Duration = Duration::from_millis(500);
 /// Looks between two broadcasts of the same fence.
 const FENCE_LOOKS: u32 = 10;
 
+/// How far a fence goes: over all that any instance can have in flight on a lane. The ledger takes
+/// nonces with holes.
+const FENCE_JUMP: u64 = 1_000;
+
 /// A lane that stands still, and what is known of it.
 #[derive(Debug)]
 struct Case {
@@ -37,6 +41,8 @@ struct Case {
     ledger: Option<LedgerNonce>,
     /// The newest nonce that this instance saw stored.
     mark: Option<Nonce>,
+    /// Whether the key is configured here.
+    signing: bool,
     /// Open attempts whose nonce the ledger has used.
     passed: Vec<Attempt>,
 }
@@ -56,18 +62,21 @@ impl Case {
         (self.used() > self.newest_stored()).then(|| (self.newest_stored() + 1, self.used()))
     }
 
-    /// Nonces that were stored once, are forgotten, and may still land.
+    /// Nonces that this instance saw stored, are forgotten, and may still land.
     fn forgotten(&self) -> Option<(u64, u64)> {
         let mark = self.mark?.0;
         let first = self.newest_stored().max(self.used()) + 1;
         (self.ledger.is_some() && mark >= first).then_some((first, mark))
     }
 
+    /// None if nothing can land any more, or if nothing is known that might and nobody can sign.
     fn fence(&self) -> Option<Nonce> {
-        self.forgotten().map(|(_, last)| Nonce(last + 1))
+        let newest = self.newest_stored().max(self.used()).max(self.mark.unwrap_or_default().0);
+        let needed = self.ledger.is_some() && (self.signing || self.forgotten().is_some());
+        needed.then_some(Nonce(newest + FENCE_JUMP))
     }
 
-    /// Where the lane goes on if no fence is needed.
+    /// Where the lane goes on if there is no fence.
     fn adopted(&self) -> Nonce {
         match self.ledger {
             Some(ledger) => ledger.nonce,
@@ -158,6 +167,7 @@ async fn gather(desk: &Desk, marks: &HighWater, asked: &AdoptArguments) -> Resul
         let used = ledger.map_or(Nonce(0), |ledger| ledger.nonce);
         let open = desk.store.open_attempts(&lane).await?;
         cases.push(Case {
+            signing: desk.rail.lanes().contains(&lane),
             stored: stored.iter().find(|stored| stored.id == lane).cloned(),
             mark: marks.marks().into_iter().find(|(id, _)| *id == lane).map(|(_, mark)| mark),
             passed: open.into_iter().filter(|attempt| attempt.nonce <= used).collect(),
@@ -192,10 +202,19 @@ fn tell(show: &Show, case: &Case) {
         line("unexplained", show.paint(Style::Warn, &text));
         line("", "`landfall audit` names the transactions; whom did they pay?".into());
     }
-    if let (Some((first, last)), Some(fence)) = (case.forgotten(), case.fence()) {
+    if let Some((first, last)) = case.forgotten() {
         let text = format!("attempts with nonces {first} to {last} were stored and may still land");
         line("forgotten", show.paint(Style::Bad, &text));
-        line("", format!("a fence with nonce {fence} is landed first, so that they never do"));
+    }
+    match (case.fence(), case.ledger) {
+        (Some(fence), _) => {
+            line("fence", format!("nonce {fence} is landed first: nothing signed before it lands"));
+        }
+        (None, Some(_)) => {
+            let text = "none, as the key is not in near.access_keys; is nobody else using it?";
+            line("fence", show.paint(Style::Warn, text));
+        }
+        (None, None) => {}
     }
     for attempt in &case.passed {
         let (id, nonce, members) = (attempt.id, attempt.nonce, attempt.members.len());
@@ -216,6 +235,7 @@ fn facts(case: &Case) -> Value {
         "newest_stored": case.newest_stored(),
         "unexplained": case.unexplained(),
         "forgotten": case.forgotten(),
+        "fence": case.fence(),
         "open_passed": case.passed.iter().map(|attempt| attempt.id).collect::<Vec<_>>(),
     })
 }
@@ -320,32 +340,43 @@ mod tests {
             why: String::new(),
             ledger: used.map(|used| LedgerNonce { nonce: Nonce(used), final_height: 9 }),
             mark: mark.map(Nonce),
+            signing: true,
             passed: Vec::new(),
         }
     }
 
     #[test]
-    fn somebody_elses_nonces_are_shown_and_need_no_fence() {
+    fn somebody_elses_nonces_are_shown() {
         let case = case(5, Some(7), Some(4));
-        assert_eq!((case.unexplained(), case.fence()), (Some((5, 7)), None));
-        assert_eq!(case.adopted(), Nonce(7));
+        assert_eq!((case.unexplained(), case.forgotten()), (Some((5, 7)), None));
     }
 
     #[test]
-    fn forgotten_attempts_that_may_still_land_are_fenced_off() {
+    fn forgotten_attempts_that_may_still_land_are_shown() {
         let case = case(5, Some(6), Some(9));
-        assert_eq!(case.unexplained(), Some((5, 6)));
-        assert_eq!((case.forgotten(), case.fence()), (Some((7, 9)), Some(Nonce(10))));
+        assert_eq!((case.unexplained(), case.forgotten()), (Some((5, 6)), Some((7, 9))));
     }
 
+    /// Another instance may have stored what the store has forgotten.
     #[test]
-    fn forgotten_attempts_that_all_landed_need_no_fence() {
-        assert_eq!(case(5, Some(9), Some(9)).fence(), None);
+    fn a_fence_goes_far_above_all_that_is_known() {
+        for known in [case(8, Some(3), None), case(5, Some(7), Some(4)), case(5, Some(6), Some(7))]
+        {
+            assert_eq!(known.fence(), Some(Nonce(7 + FENCE_JUMP)), "{known:?}");
+        }
     }
 
     #[test]
     fn a_key_that_is_gone_needs_no_fence_and_goes_on_above_everything() {
         let case = case(5, None, Some(9));
         assert_eq!((case.fence(), case.adopted()), (None, Nonce(9)));
+    }
+
+    #[test]
+    fn a_lane_whose_key_is_not_here_is_adopted_unfenced_unless_something_may_still_land() {
+        let nothing = Case { signing: false, ..case(5, Some(7), Some(7)) };
+        assert_eq!((nothing.fence(), nothing.adopted()), (None, Nonce(7)));
+        let forgotten = Case { signing: false, ..case(5, Some(7), Some(9)) };
+        assert_eq!(forgotten.fence(), Some(Nonce(9 + FENCE_JUMP)));
     }
 }

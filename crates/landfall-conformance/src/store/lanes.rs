@@ -1,7 +1,7 @@
 //! Lanes: one holder at a time, a new epoch at every lease, nonces that never fall, halts.
 
 use landfall_core::lane::Lane;
-use landfall_core::store::{Leased, StoreError};
+use landfall_core::store::{ADOPTED_EPOCHS, Leased, StoreError};
 use landfall_core::{Epoch, LaneId, Nonce};
 
 use crate::check::checks;
@@ -24,6 +24,7 @@ checks!(World:
     a_halt_keeps_its_first_reason,
     a_halted_lane_can_still_be_leased,
     adopting_ends_a_halt_above_the_nonce_of_the_ledger,
+    adopting_ends_every_holder_known_or_forgotten,
     adopting_never_lowers_the_next_nonce,
     halting_an_unknown_lane_is_refused,
     lanes_are_listed_by_name,
@@ -167,10 +168,25 @@ async fn adopting_ends_a_halt_above_the_nonce_of_the_ledger(world: World) {
     let adopted = lane(&world, &held.lane).await;
     assert_eq!(adopted.halted, None);
     assert_eq!((adopted.base_nonce, adopted.next_nonce), (Some(Nonce(500)), Some(Nonce(501))));
+    let held = world.lease(&held.lane, "another").await;
     let mut opening = world.opening(&held, 0, &[]);
     opening.nonce = Nonce(501);
     let opened = world.store.open_attempt(opening).await.expect("open");
     assert!(matches!(opened, landfall_core::store::Opened::Stored(_)), "{opened:?}");
+}
+
+/// The store may have forgotten that others held it since.
+async fn adopting_ends_every_holder_known_or_forgotten(world: World) {
+    let held = world.started("lane").await;
+    assert_eq!(world.store.halt(&held.lane, "why").await, Ok(()));
+    assert_eq!(world.store.adopt(&held.lane, Nonce(500)).await, Ok(()));
+    let adopted = lane(&world, &held.lane).await;
+    assert_eq!(adopted.holder, None);
+    assert!(adopted.epoch.0 >= held.epoch.0 + ADOPTED_EPOCHS, "{}", adopted.epoch);
+    let renewed = world.store.renew(&[(held.lane.clone(), held.epoch)], 1_000).await;
+    assert_eq!(renewed, Ok(vec![false]));
+    let opened = world.store.open_attempt(world.opening(&held, 0, &[])).await.expect("open");
+    assert!(matches!(opened, landfall_core::store::Opened::Fenced(_)), "{opened:?}");
 }
 
 async fn adopting_never_lowers_the_next_nonce(world: World) {

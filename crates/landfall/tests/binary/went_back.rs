@@ -201,9 +201,10 @@ fn a_promoted_replica_that_was_behind_halts_the_lanes_until_they_are_adopted() {
     world.halts_and_goes_on_once_adopted(process);
 }
 
-/// Each instance has marks of its own, so each has to be told.
+/// The forgotten attempts are the one instance's; adopted is with the folder of the other, which may
+/// not know of them.
 #[test]
-fn two_instances_on_a_restored_postgres_pay_nobody_twice_and_go_on_once_both_adopted() {
+fn two_instances_on_a_restored_postgres_pay_nobody_twice_and_go_on_once_one_adopted() {
     let postgres = Postgres::start().expect("PostgreSQL starts");
     let world = world(postgres.url());
     let folder = world.relay.folder.parent().expect("a folder").to_owned();
@@ -221,10 +222,8 @@ fn two_instances_on_a_restored_postgres_pay_nobody_twice_and_go_on_once_both_ado
     assert_eq!((process.terminate(), other_process.terminate()), (Some(0), Some(0)));
     assert_eq!(json!(world.simulator.paid()), json!({"before": 1, "landed": 1}));
 
-    for relay in [&world.relay, &other] {
-        let adopted = relay.run(&["lanes", "adopt", "--all", "--yes"]);
-        assert!(adopted.status.success(), "{}", text(&adopted));
-    }
+    let adopted = other.run(&["lanes", "adopt", "--all", "--yes"]);
+    assert!(adopted.status.success(), "{}", text(&adopted));
     let process = world.serve();
     let other_process = other.serve_logged();
     world.relay.completed("later");
