@@ -323,6 +323,11 @@ impl Line for Runner {
             0 => self.calm("adrift"),
             count => self.alert("adrift", format!("{count} attempts are of unknown fate")),
         }
+        let troubled = views.iter().find_map(|view| Some((&view.id, view.trouble.as_ref()?)));
+        match troubled {
+            None => self.calm("lane_stuck"),
+            Some((lane, trouble)) => self.alert("lane_stuck", format!("{lane}: {trouble}")),
+        }
         RailStatus {
             rail: self.rail.name(),
             endpoints: self.rail.endpoints(),

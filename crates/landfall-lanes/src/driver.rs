@@ -16,10 +16,14 @@ use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinSet;
 
 use crate::beacon::Watcher;
-use crate::fleet::{Face, Shared};
+use crate::fleet::{Face, Place, Shared};
 use crate::owner::Batch;
 use crate::reconcile::{self, Verdict};
 use crate::resolve::{Carried, Ended, Resolve};
+
+/// How long an attempt may be in no block before operators are shown it: many blocks, so that a slow
+/// node alone alarms nobody.
+const ADRIFT_AFTER_MS: u64 = 10_000;
 
 /// Why a driver stopped serving its lane.
 #[derive(Debug, PartialEq, Eq)]
@@ -228,9 +232,14 @@ impl Driver {
         self.face.hold(deck.epoch());
         if let Err(error) = self.recover(&mut deck).await {
             tracing::warn!(lane = %self.face.id, %error, "open attempts cannot be read yet");
+            if matches!(error, StoreError::Corrupt(_)) {
+                self.face
+                    .meet(Place::Recovery, format!("its open attempts cannot be read: {error}"));
+            }
             self.nap().await;
             return Leave::Again;
         }
+        self.face.overcome(Place::Recovery);
         self.start_reconciling(&mut deck);
         loop {
             self.show(&deck);
@@ -279,11 +288,14 @@ impl Driver {
     fn show(&self, deck: &Deck) {
         let now_ms = self.shared.clock.monotonic_ms();
         let free = self.may_sign() && deck.next.is_some() && deck.all_included();
-        let adrift_after_ms = self.shared.settings.fence_after_ms.min(10_000);
-        let waiting = deck.aboard.values().filter(|aboard| !aboard.included);
-        let adrift =
-            waiting.clone().filter(|aboard| aboard.since_ms + adrift_after_ms < now_ms).count();
-        if self.face.show(deck.aboard.len(), waiting.count(), adrift, free) {
+        let fence_after_ms = self.shared.settings.fence_after_ms;
+        let waiting = deck.aboard.values().filter(|aboard| !aboard.included).count();
+        let adrift = deck.aboard.values().filter(|aboard| {
+            // In a block is no fate: what should be final by then is of unknown fate, too.
+            let patience_ms = if aboard.included { fence_after_ms } else { ADRIFT_AFTER_MS };
+            aboard.since_ms + patience_ms.min(fence_after_ms) < now_ms
+        });
+        if self.face.show(deck.aboard.len(), waiting, adrift.count(), free) {
             self.shared.owner.freed();
         }
     }
@@ -317,16 +329,16 @@ impl Driver {
             carried,
             fresh,
             progress: deck.progress_in.clone(),
-            nudge: self.face.nudge.clone(),
+            face: self.face.clone(),
         };
         deck.tasks.spawn(async move { Report::Resolved(resolve.run().await) });
     }
 
     fn start_reconciling(&self, deck: &mut Deck) {
         deck.next = None;
-        let (shared, lane) = (self.shared.clone(), deck.lane.clone());
+        let (shared, face, lane) = (self.shared.clone(), self.face.clone(), deck.lane.clone());
         deck.tasks.spawn(async move {
-            Report::Reconciled(reconcile::reconcile(&shared, &lane.id, &lane).await)
+            Report::Reconciled(reconcile::reconcile(&shared, &face, &lane).await)
         });
     }
 

@@ -3,6 +3,7 @@
 //! **Invariant:** no lane signs before every lane was found explained: a store that forgot an
 //! attempt of one lane would pay its transfers again on another. One unexplained lane halts all.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -137,6 +138,16 @@ pub(crate) struct Face {
     pub nudge: Arc<Notify>,
     inbox: mpsc::Sender<Batch>,
     view: Mutex<View>,
+    /// What keeps the lane from going on and does not pass by itself, by where it was met.
+    troubles: Mutex<BTreeMap<Place, String>>,
+}
+
+/// Where a lane can meet trouble.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Place {
+    Recovery,
+    Reconciling,
+    Settling(Nonce),
 }
 
 #[derive(Default, Clone, Copy)]
@@ -155,6 +166,17 @@ impl Face {
 
     pub fn clear(&self) {
         *self.view.lock() = View::default();
+    }
+
+    pub fn meet(&self, place: Place, trouble: String) {
+        let known = self.troubles.lock().insert(place, trouble.clone());
+        if known.as_ref() != Some(&trouble) {
+            tracing::error!(lane = %self.id, trouble, "a lane cannot go on");
+        }
+    }
+
+    pub fn overcome(&self, place: Place) {
+        self.troubles.lock().remove(&place);
     }
 
     /// Publishes; true if the lane has just become free.
@@ -176,6 +198,8 @@ pub struct LaneView {
     pub open: usize,
     pub adrift: usize,
     pub halted: Option<String>,
+    /// What keeps it from going on until somebody mends it.
+    pub trouble: Option<String>,
 }
 
 /// The lanes of one rail.
@@ -224,6 +248,7 @@ impl Fleet {
                 nudge: Arc::new(Notify::new()),
                 inbox,
                 view: Mutex::default(),
+                troubles: Mutex::default(),
             });
             faces.push(face.clone());
             let outbox = Arc::new(tokio::sync::Mutex::new(outbox));
@@ -288,6 +313,7 @@ impl Fleet {
                 open: view.open,
                 adrift: view.adrift,
                 halted: face.halted.get(),
+                trouble: face.troubles.lock().values().next().cloned(),
             }
         };
         self.faces.iter().map(view).collect()

@@ -3,11 +3,11 @@
 //! A nonce used on the ledger that no stored attempt explains means that somebody else signs with
 //! the key, or that the store has forgotten an attempt. Either way the lane must not sign.
 
-use landfall_core::rail::LedgerNonce;
+use landfall_core::rail::{LedgerNonce, RailError};
 use landfall_core::store::{Store, StoreError};
-use landfall_core::{CertificateKind, Fate, Lane, LaneId, Nonce};
+use landfall_core::{CertificateKind, Fate, Lane, Nonce};
 
-use crate::fleet::Shared;
+use crate::fleet::{Face, Place, Shared};
 
 /// The verdict on a lane.
 #[derive(Debug, PartialEq, Eq)]
@@ -57,21 +57,30 @@ pub(crate) async fn explain(
 }
 
 /// Reconciles a held lane, asking until both ledger and store have answered.
-pub(crate) async fn reconcile(shared: &Shared, lane: &LaneId, held: &Lane) -> Verdict {
+pub(crate) async fn reconcile(shared: &Shared, face: &Face, held: &Lane) -> Verdict {
     let mut patience = shared.patience();
     loop {
-        match try_once(shared, lane, held).await {
-            Ok(Some(verdict)) => return verdict,
+        match try_once(shared, face, held).await {
+            Ok(Some(verdict)) => {
+                face.overcome(Place::Reconciling);
+                return verdict;
+            }
             Ok(None) => {}
-            Err(why) => tracing::debug!(%lane, why, "not reconciled yet"),
+            Err(why) => tracing::debug!(lane = %face.id, why, "not reconciled yet"),
         }
         shared.clock.sleep(patience.next_wait()).await;
     }
 }
 
 /// None when the lane has changed meanwhile and must be read again.
-async fn try_once(shared: &Shared, id: &LaneId, held: &Lane) -> Result<Option<Verdict>, String> {
-    let ledger = shared.rail.nonce(id).await.map_err(|error| error.to_string())?;
+async fn try_once(shared: &Shared, face: &Face, held: &Lane) -> Result<Option<Verdict>, String> {
+    let id = &face.id;
+    let ledger = shared.rail.nonce(id).await.map_err(|error| {
+        if let RailError::Misconfigured(why) = &error {
+            face.meet(Place::Reconciling, why.clone());
+        }
+        error.to_string()
+    })?;
     let lanes = shared.store.lanes().await.map_err(|error| error.to_string())?;
     let Some(lane) = lanes.into_iter().find(|lane| &lane.id == id) else {
         return Err("the store does not know the lane".to_owned());

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use landfall_core::attempt::Sighting;
 use landfall_core::rail::{Broadcast, Later, Look};
-use landfall_core::store::{Settled, Settlement};
+use landfall_core::store::{Settled, Settlement, StoreError};
 use landfall_core::wound::{self, Wound};
 use landfall_core::{Attempt, Certificate, CertificateKind, Epoch, Fate, Landing, Nonce, Transfer};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 
-use crate::fleet::Shared;
+use crate::fleet::{Face, Place, Shared};
 
 /// How many of a lane's later attempts a look is shown: the nearest ones decide.
 const LATER_MAX: usize = 64;
@@ -58,8 +58,7 @@ pub(crate) struct Resolve {
     pub fresh: bool,
     /// Tells the lane whether the attempt is in a block.
     pub progress: mpsc::UnboundedSender<(Nonce, bool)>,
-    /// Ends a wait early: what blocked the relay may be gone.
-    pub nudge: Arc<Notify>,
+    pub face: Arc<Face>,
 }
 
 impl Resolve {
@@ -95,14 +94,36 @@ impl Resolve {
             self.pause(wait_ms).await;
             let settings = &self.shared.settings;
             wait_ms = (wait_ms * 2).clamp(settings.rebroadcast_ms, settings.rebroadcast_max_ms);
-            seen = self.broadcast(&mut round).await;
+            seen = match self.is_open().await {
+                Some(true) => self.broadcast(&mut round).await,
+                Some(false) => return self.ended_elsewhere(),
+                None => Seen::Unknown,
+            };
         }
     }
 
+    /// Whether it still waits for its fate, as the store has it: an operator may have decided it, and
+    /// then it must not be sent any more. None if that cannot be told now.
+    async fn is_open(&self) -> Option<bool> {
+        let Attempt { id, hash, .. } = &self.carried.attempt;
+        let stored = self.shared.store.attempt(*id).await.ok()?;
+        // A store that has forgotten it is found out by its lanes.
+        let same = stored.filter(|stored| stored.hash == *hash);
+        same.map(|stored| stored.fate.is_none())
+    }
+
+    fn ended_elsewhere(&self) -> Ended {
+        let attempt = &self.carried.attempt;
+        self.shared.owner.forgotten(&attempt.members);
+        // Whatever became of it: the ledger is asked before the lane signs again.
+        Ended::Settled { nonce: attempt.nonce, sunk: true }
+    }
+
+    /// Ends early when nudged: what blocked the relay may be gone.
     async fn pause(&self, ms: u64) {
         tokio::select! {
             biased;
-            _ = self.nudge.notified() => {}
+            _ = self.face.nudge.notified() => {}
             _ = self.shared.clock.sleep(Duration::from_millis(ms)) => {}
         }
     }
@@ -195,9 +216,15 @@ impl Resolve {
     /// A sighting is stored before anything relies on it: it vetoes a certificate later.
     async fn sighted(&mut self, sighting: Sighting) -> Seen {
         let attempt = &mut self.carried.attempt;
-        let known = attempt.sightings.iter().any(|known| {
-            known.block_hash == sighting.block_hash && known.was_final == sighting.was_final
-        });
+        // A node may not say in which block: then what another has seen is another sighting.
+        let same_block = |known: &Sighting| match sighting.block_hash.as_str() {
+            "" => known.block_hash.is_empty() && known.endpoint == sighting.endpoint,
+            block => known.block_hash == block,
+        };
+        let known = attempt
+            .sightings
+            .iter()
+            .any(|known| same_block(known) && known.was_final == sighting.was_final);
         if !known {
             match self.shared.store.sight(attempt.id, self.epoch, sighting.clone()).await {
                 Ok(true) => attempt.sightings.push(sighting),
@@ -232,17 +259,19 @@ impl Resolve {
             };
             match self.shared.store.settle(settlement).await {
                 Ok(Settled::Done { moved, released }) => {
+                    self.face.overcome(Place::Settling(nonce));
                     let owner = &self.shared.owner;
                     owner.settled(attempt, members, &fate, moves, moved, released).await;
                     return Ended::Settled { nonce, sunk };
                 }
-                Ok(Settled::AlreadyDecided) => {
-                    self.shared.owner.forgotten(&attempt.members);
-                    return Ended::Settled { nonce, sunk };
-                }
+                Ok(Settled::AlreadyDecided) => return self.ended_elsewhere(),
                 Ok(Settled::Fenced) => return Ended::Fenced,
                 Err(error) => {
                     tracing::warn!(tx = %attempt.hash, %error, "settlement not stored yet");
+                    if matches!(error, StoreError::Corrupt(_)) {
+                        let trouble = format!("attempt {} cannot be settled: {error}", attempt.id);
+                        self.face.meet(Place::Settling(nonce), trouble);
+                    }
                     self.pause(self.shared.settings.retry_ms).await;
                 }
             }

@@ -50,6 +50,10 @@ pub struct FakeRail {
     pub net: Mutex<Net>,
     /// Blind to everything: every question fails.
     pub down: Mutex<bool>,
+    /// Whether looks at attempts fail, and nothing else.
+    pub blind: Mutex<bool>,
+    /// Whether the keys are not on the account.
+    pub keyless: Mutex<bool>,
     /// How long a broadcast takes to land.
     pub block_ms: Mutex<u64>,
 }
@@ -73,6 +77,8 @@ impl FakeRail {
             state: Mutex::new(state),
             net: Mutex::new(Net::Good),
             down: Mutex::new(false),
+            blind: Mutex::new(false),
+            keyless: Mutex::new(false),
             block_ms: Mutex::new(0),
         }
     }
@@ -240,6 +246,9 @@ impl Rail for FakeRail {
 
     async fn look(&self, attempt: &Attempt, later: &[Later]) -> Result<Look, RailError> {
         self.ask()?;
+        if *self.blind.lock() {
+            return Err(RailError::Unavailable("the nodes contradict each other".into()));
+        }
         let state = self.state.lock();
         if let Some(landing) = state.landed.get(&attempt.hash) {
             return Ok(Look::Landed(landing.clone()));
@@ -261,6 +270,9 @@ impl Rail for FakeRail {
 
     async fn nonce(&self, lane: &LaneId) -> Result<LedgerNonce, RailError> {
         self.ask()?;
+        if *self.keyless.lock() {
+            return Err(RailError::Misconfigured("the key is not on the account".into()));
+        }
         let state = self.state.lock();
         Ok(LedgerNonce { nonce: Nonce(state.nonces[lane]), final_height: state.height })
     }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use landfall_core::RailName;
+use landfall_core::attempt::{Landing, Outcome};
 use landfall_core::store::Store;
+use landfall_core::{Fate, RailName};
 use landfall_lanes::HighWater;
 
 use crate::ledger::Net;
@@ -114,6 +115,62 @@ async fn a_refusal_is_believed_only_for_bytes_never_sent_before() {
     world.sleep(30_000).await;
     assert_eq!(world.paid("alice.near"), 1);
     assert_eq!(world.state("k").await, "COMPLETED");
+}
+
+/// Its nonce is used, so it is in a block: that is progress, not a fate.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_in_a_block_of_which_nobody_tells_the_outcome_is_shown_as_adrift() {
+    let world = World::new(1).await;
+    world.rail.state.lock().registered.insert("alice.near".into());
+    *world.rail.net.lock() = Net::LoseAnswer;
+    *world.rail.blind.lock() = true;
+    world.submit("k", "alice.near", 10).await;
+    world.sleep(world.settings.lanes.fence_after_ms + 2_000).await;
+    assert!(world.alerts().await.contains(&"adrift".to_owned()));
+    *world.rail.blind.lock() = false;
+    world.sleep(60_000).await;
+    assert_eq!((world.state("k").await, world.paid("alice.near")), ("COMPLETED", 1));
+    assert_eq!(world.alerts().await, Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lane_whose_key_is_not_on_the_account_is_named() {
+    let mut world = World::new(1).await;
+    *world.rail.keyless.lock() = true;
+    world.crash().await;
+    world.submit("k", "alice.near", 10).await;
+    world.sleep(10_000).await;
+    assert_ne!(world.state("k").await, "COMPLETED");
+    let status = world.engine.status().await;
+    let alert = status.alerts.iter().find(|alert| alert.kind == "lane_stuck").expect("an alert");
+    assert_eq!(alert.message, "near:test:relay:k0: the key is not on the account");
+    *world.rail.keyless.lock() = false;
+    world.sleep(10_000).await;
+    assert_eq!(world.state("k").await, "COMPLETED");
+    assert_eq!(world.alerts().await, Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_somebody_decided_is_sent_no_more() {
+    let world = World::new(1).await;
+    world.rail.state.lock().registered.insert("alice.near".into());
+    *world.rail.net.lock() = Net::LoseRequest;
+    world.submit("k", "alice.near", 10).await;
+    world.sleep(500).await;
+    let open = world.store.open_attempts_of(RailName::Near).await.unwrap();
+    let outcomes = vec![Outcome::Done];
+    let landing = Landing { block_height: 7, block_hash: "b7".into(), outcomes };
+    world.engine.decide(open[0].id, Fate::Landed(landing)).await.unwrap();
+    world.sleep(100).await;
+    let sent = world.rail.state.lock().broadcasts;
+    world.sleep(300_000).await;
+    assert_eq!(world.rail.state.lock().broadcasts, sent);
+    assert_eq!(world.state("k").await, "COMPLETED");
+    // The lane is free again.
+    *world.rail.net.lock() = Net::Good;
+    world.submit("next", "alice.near", 10).await;
+    world.sleep(30_000).await;
+    assert_eq!(world.state("next").await, "COMPLETED");
 }
 
 #[tokio::test(start_paused = true)]

@@ -76,6 +76,11 @@ impl World {
         self.store.trail(id).await.unwrap().iter().map(|entry| entry.event.name()).collect()
     }
 
+    /// The kinds of all alerts that stand.
+    pub async fn alerts(&self) -> Vec<String> {
+        self.engine.status().await.alerts.into_iter().map(|alert| alert.kind).collect()
+    }
+
     /// How often the receiver was paid.
     pub fn paid(&self, receiver: &str) -> usize {
         self.rail.state.lock().paid.iter().filter(|paid| paid.0 == receiver).count()
