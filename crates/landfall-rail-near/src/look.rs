@@ -30,7 +30,8 @@ use crate::answer::{Effect, Failure, Stage, TxView};
 use crate::encode::{self, Stored};
 use crate::node::{Chained, Nodes, Sight, unavailable};
 use crate::outcome::{self, Meaning, Parties};
-use crate::testimony::{Statement, testify, veto};
+use crate::settings::NearSettings;
+use crate::testimony::{Question, Statement, testify, veto};
 use crate::witness::{self, Judgement, Witness};
 
 /// Block heights kept by hash. Attempts of many lanes land in the same few blocks.
@@ -39,6 +40,8 @@ const HEIGHTS_MAX: usize = 256;
 /// Looks, with what it remembers between them.
 pub struct Looker {
     token: String,
+    /// How many blocks a transaction lives, if that is configured.
+    validity: Option<u64>,
     heights: Mutex<HashMap<String, Arc<OnceCell<u64>>>>,
     /// By hash: a nonce above the attempt's that an earlier look could not explain. Whoever used it
     /// was stored before that look ended, if it was one of ours.
@@ -46,8 +49,13 @@ pub struct Looker {
 }
 
 impl Looker {
-    pub fn new(token: String) -> Self {
-        Self { token, heights: Mutex::default(), doubts: Mutex::default() }
+    pub fn new(settings: &NearSettings) -> Self {
+        Self {
+            token: settings.token.clone(),
+            validity: settings.validity_blocks,
+            heights: Mutex::default(),
+            doubts: Mutex::default(),
+        }
     }
 
     pub async fn look(
@@ -235,11 +243,10 @@ impl Looker {
     ) -> Result<Look, RailError> {
         let adrift = |why: String| Ok(Look::Adrift { why, sighting: None });
         let passing = witness::passing(later);
+        let question = Question { attempt, stored, passing, validity: self.validity };
         nodes.introduce_all().await;
-        let asked = nodes
-            .introduced()
-            .into_iter()
-            .map(|endpoint| testify(nodes, attempt, stored, passing, endpoint));
+        let asked =
+            nodes.introduced().into_iter().map(|endpoint| testify(nodes, question, endpoint));
         let (mut witnesses, mut silent, mut seen) = (Vec::new(), Vec::new(), None);
         for (endpoint, testimony) in join_all(asked).await {
             match testimony {
@@ -351,7 +358,10 @@ fn certificate(
     quorum: usize,
 ) -> Certificate {
     let why = match kind {
-        CertificateKind::Expired => format!("its block hash expired at {}", attempt.expires_height),
+        CertificateKind::Expired => {
+            let last = witnesses.iter().map(|one| one.expires_height).max();
+            format!("its block hash expired at {}", last.unwrap_or(attempt.expires_height))
+        }
         _ => format!("its nonce {} was passed by a later attempt of ours", attempt.nonce),
     };
     let summary = format!(

@@ -220,8 +220,15 @@ impl Nodes {
         self.ask("block", &At::Hash(hash).put(json!({})), answer::block).await
     }
 
+    /// How many blocks a transaction lives.
     pub async fn validity_period(&self) -> Result<u64, RailError> {
         self.ask("genesis_config", &Value::Null, answer::validity_period).await
+    }
+
+    /// The same, as one endpoint has it.
+    pub async fn validity_on(&self, endpoint: usize) -> Result<u64, RailError> {
+        let answer = self.endpoints.call_on(endpoint, "genesis_config", &Value::Null).await;
+        answer::validity_period(&answer.map_err(unavailable)?).map_err(unavailable)
     }
 
     pub async fn account(&self, account: &str) -> Result<AccountView, RailError> {

@@ -104,7 +104,7 @@ impl NearRail {
             account,
             keys,
             nodes: Nodes::new(endpoints, clock, network, genesis),
-            looker: Looker::new(settings.token.clone()),
+            looker: Looker::new(&settings),
             knowledge: Knowledge::new(&settings),
             settings,
         })

@@ -23,32 +23,44 @@ pub enum Statement {
     Early,
 }
 
+/// What every node is asked.
+#[derive(Clone, Copy)]
+pub struct Question<'a> {
+    pub attempt: &'a Attempt,
+    pub stored: &'a Stored,
+    /// The block in which a later attempt of ours landed.
+    pub passing: Option<u64>,
+    /// How many blocks a transaction lives, if that is configured; else each node tells.
+    pub validity: Option<u64>,
+}
+
 /// Takes one node's statement, in the order that makes it evidence.
 pub async fn testify(
     nodes: &Nodes,
-    attempt: &Attempt,
-    stored: &Stored,
-    passing: Option<u64>,
+    question: Question<'_>,
     endpoint: usize,
 ) -> (usize, Result<Statement, RailError>) {
-    (endpoint, statement(nodes, attempt, stored, passing, endpoint).await)
+    (endpoint, statement(nodes, question, endpoint).await)
 }
 
 async fn statement(
     nodes: &Nodes,
-    attempt: &Attempt,
-    stored: &Stored,
-    passing: Option<u64>,
+    question: Question<'_>,
     endpoint: usize,
 ) -> Result<Statement, RailError> {
+    let Question { attempt, stored, passing, .. } = question;
     let (account, key) = (stored.signer.as_str(), stored.public_key.as_str());
     let (final_height, nonce) = match nodes.key_on(endpoint, account, key, At::Final).await? {
         Some(view) => (view.block_height, Some(view.nonce)),
         // The key is gone: only the expiry can decide, by the node's final block.
         None => (final_height_on(nodes, endpoint).await?, None),
     };
-    let decides = nonce.is_some_and(|nonce| nonce >= attempt.nonce.0)
-        || final_height > attempt.expires_height;
+    let used = nonce.is_some_and(|nonce| nonce >= attempt.nonce.0);
+    let expires_height = match !used && final_height > attempt.expires_height {
+        true => expiry_on(nodes, question, endpoint).await?,
+        false => attempt.expires_height,
+    };
+    let decides = used || final_height > expires_height;
     if decides {
         // An error here means that the node does not keep the history: it is no witness.
         nodes.key_on(endpoint, account, key, At::Hash(&attempt.base_block)).await?;
@@ -75,7 +87,32 @@ async fn statement(
     }
     let endpoint = nodes.endpoints.origin(endpoint).to_owned();
     let nonce_before = passed.and_then(|passed| passed.nonce_before);
-    Ok(Statement::Witness(Witness { endpoint, final_height, nonce, nonce_before, sight }))
+    Ok(Statement::Witness(Witness {
+        endpoint,
+        final_height,
+        expires_height,
+        nonce,
+        nonce_before,
+        sight,
+    }))
+}
+
+/// Until when these bytes can land, as this node has it: the height of their base block and the
+/// life of a transaction were one node's word when they were signed.
+async fn expiry_on(
+    nodes: &Nodes,
+    Question { attempt, validity, .. }: Question<'_>,
+    endpoint: usize,
+) -> Result<u64, RailError> {
+    let base = match nodes.block_on(endpoint, json!(attempt.base_block)).await? {
+        Chained::Block(block) => block.height,
+        Chained::Unknown => return Err(unavailable("the node does not keep the base block")),
+    };
+    let validity = match validity {
+        Some(blocks) => blocks,
+        None => nodes.validity_on(endpoint).await?,
+    };
+    Ok(attempt.expires_height.max(base.saturating_add(validity)))
 }
 
 async fn final_height_on(nodes: &Nodes, endpoint: usize) -> Result<u64, RailError> {

@@ -18,6 +18,8 @@ use serde::Serialize;
 pub struct Witness {
     pub endpoint: String,
     pub final_height: u64,
+    /// The last block in which the attempt can land, as this node has it.
+    pub expires_height: u64,
     /// The key's nonce at that final block; none if the key is not there.
     pub nonce: Option<u64>,
     /// The key's nonce just before the first later attempt of ours landed.
@@ -82,7 +84,7 @@ pub fn judge(
     if witnesses.iter().any(|one| used(&one)) {
         return adrift("the nodes do not agree yet that its nonce is passed");
     }
-    let expired = |one: &&Witness| one.final_height > attempt.expires_height;
+    let expired = |one: &&Witness| one.final_height > one.expires_height;
     if witnesses.iter().filter(expired).count() >= quorum {
         return Judgement::Sunk(CertificateKind::Expired);
     }

@@ -209,6 +209,21 @@ async fn an_expired_block_hash_sinks_it_at_a_final_block_only() {
     assert_eq!(sunk(world.look(&attempt, &[]).await).kind, CertificateKind::Expired);
 }
 
+/// Whoever was asked when it was signed may have been wrong: the witnesses' own count decides.
+#[tokio::test]
+async fn a_node_that_takes_transactions_for_short_lived_expires_none_by_itself() {
+    let world = world();
+    world.each(|node| node.validity = 10);
+    let attempt = world.attempt().await;
+    assert_eq!(attempt.expires_height, 110);
+    world.each(|node| node.validity = VALIDITY);
+    world.node(0, |node| node.validity = 10);
+    world.each(|node| node.final_height = 100 + VALIDITY);
+    adrift(&world.look(&attempt, &[]).await);
+    world.each(|node| node.final_height = 101 + VALIDITY);
+    assert_eq!(sunk(world.look(&attempt, &[]).await).kind, CertificateKind::Expired);
+}
+
 #[tokio::test]
 async fn a_sighting_vetoes_until_its_block_is_off_the_final_chain() {
     let world = world();

@@ -44,6 +44,7 @@ pub struct Node {
     /// The answer to `send_tx`; none loses it.
     pub send: Option<(u16, Value)>,
     pub down: bool,
+    pub validity: u64,
 }
 
 pub struct Net {
@@ -87,6 +88,7 @@ pub fn world() -> World {
         tokens: 1_000,
         send: None,
         down: false,
+        validity: VALIDITY,
     };
     let net = Arc::new(Net { nodes: Mutex::new(vec![node; 3]), asked: Mutex::default() });
     let clock = Arc::new(HandClock(AtomicU64::new(1_000_000)));
@@ -194,7 +196,7 @@ impl Node {
         match method {
             "status" => result(json!({"chain_id": self.chain_id, "genesis_hash": "G",
                 "sync_info": {"latest_block_height": self.final_height + 2, "syncing": false}})),
-            "genesis_config" => result(json!({"transaction_validity_period": VALIDITY})),
+            "genesis_config" => result(json!({"transaction_validity_period": self.validity})),
             "block" => Some(match self.height_of(params) {
                 Some(height) => (200, json!({"result": self.block(height, params)})),
                 None => handler_error("UNKNOWN_BLOCK", json!({})),

@@ -30,8 +30,14 @@ fn later(nonce: u64, landed_height: Option<u64>) -> Later {
 }
 
 fn witness(final_height: u64, nonce: Option<u64>, before: Option<u64>) -> Witness {
-    let sight = Testimony::Unknown;
-    Witness { endpoint: "http://a".into(), final_height, nonce, nonce_before: before, sight }
+    Witness {
+        endpoint: "http://a".into(),
+        final_height,
+        expires_height: 200,
+        nonce,
+        nonce_before: before,
+        sight: Testimony::Unknown,
+    }
 }
 
 fn check(later: &[Later], witnesses: &[Witness], expected: &str) {
@@ -76,7 +82,9 @@ fn an_expired_block_hash_sinks_it_by_a_quorum() {
     check(&[], &[past.clone(), past.clone()], "expired");
     check(&[], &[past.clone(), witness(200, Some(4), None)], "adrift");
     let keyless = witness(201, None, None);
-    check(&[], &[past, keyless], "expired");
+    check(&[], &[past.clone(), keyless], "expired");
+    let knows_better = Witness { expires_height: 300, ..past.clone() };
+    check(&[], &[past, knows_better], "adrift");
 }
 
 #[test]
