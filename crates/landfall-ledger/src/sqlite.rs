@@ -17,13 +17,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use rusqlite::Connection;
 
 use crate::book::{Balances, Book, Result, Span, Statement};
 use crate::words::{AccountId, Answer, Balance, Contract, Operation, Outcome, ReqId, Verb};
 
-use fault::Fault;
+use fault::{Done, Fault, told};
 use readers::Readers;
-use writer::Writer;
+use writer::{Tx, Writer};
 
 pub use open::OpenError;
 
@@ -59,9 +60,9 @@ impl SqliteBook {
         options: SqliteOptions,
     ) -> std::result::Result<SqliteBook, OpenError> {
         let path = path.as_ref();
-        let unavailable = |Fault(error): Fault| OpenError::Unavailable {
+        let unavailable = |fault: Fault| OpenError::Unavailable {
             path: path.to_path_buf(),
-            cause: error.to_string(),
+            cause: told(fault).to_string(),
         };
         let lock = open::lock(path)?;
         let db = open::writer(path, options.busy_timeout)?;
@@ -73,6 +74,20 @@ impl SqliteBook {
         let writer = Writer::start(db, contract.kind, lock).map_err(unavailable)?;
         Ok(SqliteBook { contract, readers, writer })
     }
+
+    async fn write<T: Send + 'static>(
+        &self,
+        job: impl FnMut(&mut Tx<'_>) -> Done<T> + Send + 'static,
+    ) -> Result<T> {
+        self.writer.call(job).await.map_err(told)
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Connection) -> Done<T> + Send + 'static,
+    ) -> Result<T> {
+        self.readers.call(read).await.map_err(told)
+    }
 }
 
 #[async_trait]
@@ -82,35 +97,35 @@ impl Book for SqliteBook {
     }
 
     async fn apply(&self, operations: Vec<Operation>, at_ms: u64) -> Result<Vec<Answer>> {
-        let all = move |tx: &mut writer::Tx<'_>| {
+        let all = move |tx: &mut Tx<'_>| {
             operations.iter().map(|operation| tx.apply(operation, at_ms)).collect()
         };
-        self.writer.call(all).await
+        self.write(all).await
     }
 
     async fn query(&self, req_id: ReqId, verb: Verb) -> Result<Option<Outcome>> {
-        self.readers.call(move |db| rows::outcome(db, req_id, verb)).await
+        self.read(move |db| rows::outcome(db, req_id, verb)).await
     }
 
     async fn block(&self, account: AccountId, blocked: bool) -> Result<bool> {
-        self.writer.call(move |tx| rows::block(tx.db, account, blocked)).await
+        self.write(move |tx| rows::block(tx.db, account, blocked)).await
     }
 
     async fn accounts(&self, user_id: u64) -> Result<Vec<Balance>> {
-        self.readers.call(move |db| rows::accounts(db, user_id)).await
+        self.read(move |db| rows::accounts(db, user_id)).await
     }
 
     async fn balances(&self, after: u64, limit: usize) -> Result<Balances> {
         let page = move |db: &_| {
             Ok(Balances { balances: rows::balances(db, after, limit)?, head: rows::head(db)? })
         };
-        self.readers.call(page).await
+        self.read(page).await
     }
 
     async fn statement(&self, span: Span) -> Result<Statement> {
         let page = move |db: &_| {
             Ok(Statement { entries: rows::entries(db, &span)?, head: rows::head(db)? })
         };
-        self.readers.call(page).await
+        self.read(page).await
     }
 }

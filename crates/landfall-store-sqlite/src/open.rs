@@ -4,7 +4,6 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use landfall_core::store::StoreError;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::codes::Codes;
@@ -68,10 +67,10 @@ impl At<'_> {
         self.fault(error.into())
     }
 
-    fn fault(&self, Fault(error): Fault) -> OpenError {
-        match error {
-            StoreError::Corrupt(cause) => OpenError::Damaged { path: self.path(), cause },
-            StoreError::Unavailable(cause) => OpenError::Unavailable { path: self.path(), cause },
+    fn fault(&self, fault: Fault) -> OpenError {
+        match fault {
+            Fault::Corrupt(cause) => OpenError::Damaged { path: self.path(), cause },
+            Fault::Unavailable(cause) => OpenError::Unavailable { path: self.path(), cause },
         }
     }
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use landfall_core::store::{Result, StoreError};
 use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
@@ -38,7 +37,7 @@ impl Readers {
             let thread = std::thread::Builder::new()
                 .name("store-reader".into())
                 .spawn(move || serve(&inbox, &db, &codes))
-                .map_err(|error| Fault(StoreError::Unavailable(error.to_string())))?;
+                .map_err(|error| Fault::Unavailable(error.to_string()))?;
             readers.threads.push(thread);
         }
         Ok(readers)
@@ -47,12 +46,12 @@ impl Readers {
     pub(crate) async fn call<T: Send + 'static>(
         &self,
         read: impl FnOnce(&Reader<'_>) -> Done<T> + Send + 'static,
-    ) -> Result<T> {
-        let gone = || StoreError::Unavailable("the readers have stopped".into());
+    ) -> Done<T> {
+        let gone = || Fault::Unavailable("the readers have stopped".into());
         let (reply, answer) = oneshot::channel();
         let read: Read = Box::new(move |reader| {
             // One snapshot for all its statements. A caller that has gone does not want its answer.
-            let _ = reply.send(in_snapshot(reader, read).map_err(|fault| fault.0));
+            let _ = reply.send(in_snapshot(reader, read));
         });
         self.reads.as_ref().ok_or_else(gone)?.send(read).map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?

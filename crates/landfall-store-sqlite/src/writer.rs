@@ -13,12 +13,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use landfall_core::Clock;
-use landfall_core::store::{Result, StoreError};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use crate::codes::Codes;
-use crate::fault::{Done, Fault};
+use crate::fault::{Done, Fault, told};
 use crate::open::Lock;
 
 /// Acceptances taken into one transaction: more than there are callers, short of a long pause.
@@ -75,7 +74,7 @@ impl Tx<'_> {
 trait Job: Send {
     fn run(&mut self, tx: &mut Tx<'_>) -> Done<()>;
     /// Sends the answer of the last run, or the failure of its commit.
-    fn finish(self: Box<Self>, committed: Result<()>);
+    fn finish(self: Box<Self>, committed: Done<()>);
 }
 
 /// What a job costs the others in its group.
@@ -90,7 +89,7 @@ pub(crate) enum Load {
 struct Work<F, T> {
     run: F,
     answer: Option<T>,
-    reply: oneshot::Sender<Result<T>>,
+    reply: oneshot::Sender<Done<T>>,
 }
 
 impl<F, T> Job for Work<F, T>
@@ -103,9 +102,9 @@ where
         Ok(())
     }
 
-    fn finish(self: Box<Self>, committed: Result<()>) {
+    fn finish(self: Box<Self>, committed: Done<()>) {
         let Work { answer, reply, .. } = *self;
-        let lost = || StoreError::Unavailable("the job never ran".into());
+        let lost = || Fault::Unavailable("the job never ran".into());
         // A caller that has gone away does not want its answer.
         let _ = reply.send(committed.and_then(|()| answer.ok_or_else(lost)));
     }
@@ -137,7 +136,7 @@ impl Writer {
         let thread = std::thread::Builder::new()
             .name("store-writer".into())
             .spawn(work)
-            .map_err(|error| Fault(StoreError::Unavailable(error.to_string())))?;
+            .map_err(|error| Fault::Unavailable(error.to_string()))?;
         Ok(Writer { jobs: Some(jobs), thread: Some(thread) })
     }
 
@@ -146,8 +145,8 @@ impl Writer {
         &self,
         load: Load,
         run: impl FnMut(&mut Tx<'_>) -> Done<T> + Send + 'static,
-    ) -> Result<T> {
-        let gone = || StoreError::Unavailable("the writer has stopped".into());
+    ) -> Done<T> {
+        let gone = || Fault::Unavailable("the writer has stopped".into());
         let (reply, answer) = oneshot::channel();
         let job = Box::new(Work { run, answer: None, reply });
         self.jobs.as_ref().ok_or_else(gone)?.send((load, job)).map_err(|_| gone())?;
@@ -178,17 +177,17 @@ impl Room {
         while waiting.fill(inbox) {
             let mut group = waiting.next_group();
             match self.commit(&mut group) {
-                Err(Fault(error)) if group.len() > 1 => {
+                Err(fault) if group.len() > 1 => {
+                    let error = told(fault);
                     tracing::warn!(%error, jobs = group.len(), "group failed; doing each alone");
                     for job in group {
                         let mut alone = [job];
-                        let committed = self.commit(&mut alone).map_err(|fault| fault.0);
+                        let committed = self.commit(&mut alone);
                         let [job] = alone;
                         job.finish(committed);
                     }
                 }
                 committed => {
-                    let committed = committed.map_err(|fault| fault.0);
                     group.into_iter().for_each(|job| job.finish(committed.clone()));
                 }
             }

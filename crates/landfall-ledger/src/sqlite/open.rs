@@ -8,7 +8,6 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 
 use super::fault::{Done, Fault, corrupt};
 use super::migrations::{APPLICATION_ID, SCHEMA_VERSION, migrate};
-use crate::book::BookError;
 use crate::words::{Contract, Kind};
 
 /// WAL pages between checkpoints: 40 MB, so that the pause of one is rare.
@@ -64,10 +63,10 @@ impl At<'_> {
         self.fault(error.into())
     }
 
-    fn fault(&self, Fault(error): Fault) -> OpenError {
-        match error {
-            BookError::Corrupt(cause) => OpenError::Damaged { path: self.path(), cause },
-            BookError::Unavailable(cause) => OpenError::Unavailable { path: self.path(), cause },
+    fn fault(&self, fault: Fault) -> OpenError {
+        match fault {
+            Fault::Corrupt(cause) => OpenError::Damaged { path: self.path(), cause },
+            Fault::Unavailable(cause) => OpenError::Unavailable { path: self.path(), cause },
         }
     }
 }

@@ -11,7 +11,6 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::fault::{Done, Fault};
-use crate::book::{BookError, Result};
 
 type Read = Box<dyn FnOnce(&Connection) + Send>;
 
@@ -31,7 +30,7 @@ impl Readers {
             let thread = std::thread::Builder::new()
                 .name("book-reader".into())
                 .spawn(move || serve(&inbox, &db))
-                .map_err(|error| Fault(BookError::Unavailable(error.to_string())))?;
+                .map_err(|error| Fault::Unavailable(error.to_string()))?;
             readers.threads.push(thread);
         }
         Ok(readers)
@@ -40,12 +39,12 @@ impl Readers {
     pub(crate) async fn call<T: Send + 'static>(
         &self,
         read: impl FnOnce(&Connection) -> Done<T> + Send + 'static,
-    ) -> Result<T> {
-        let gone = || BookError::Unavailable("the readers have stopped".into());
+    ) -> Done<T> {
+        let gone = || Fault::Unavailable("the readers have stopped".into());
         let (reply, answer) = oneshot::channel();
         let read: Read = Box::new(move |db| {
             // One snapshot for all its statements. A caller that has gone does not want its answer.
-            let _ = reply.send(in_snapshot(db, read).map_err(|fault| fault.0));
+            let _ = reply.send(in_snapshot(db, read));
         });
         self.reads.as_ref().ok_or_else(gone)?.send(read).map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?

@@ -10,10 +10,9 @@ use std::thread::JoinHandle;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::fault::{Done, Fault, corrupt};
+use super::fault::{Done, Fault, corrupt, told};
 use super::open::Lock;
 use super::rows;
-use crate::book::{BookError, Result};
 use crate::rules::{self, Account, Decision};
 use crate::words::{Answer, Entry, Kind, Operation, Outcome, Terms};
 
@@ -77,13 +76,13 @@ impl Tx<'_> {
 trait Job: Send {
     fn run(&mut self, tx: &mut Tx<'_>) -> Done<()>;
     /// Sends the answer of the last run, or the failure of its commit.
-    fn finish(self: Box<Self>, committed: Result<()>);
+    fn finish(self: Box<Self>, committed: Done<()>);
 }
 
 struct Work<F, T> {
     run: F,
     answer: Option<T>,
-    reply: oneshot::Sender<Result<T>>,
+    reply: oneshot::Sender<Done<T>>,
 }
 
 impl<F, T> Job for Work<F, T>
@@ -96,9 +95,9 @@ where
         Ok(())
     }
 
-    fn finish(self: Box<Self>, committed: Result<()>) {
+    fn finish(self: Box<Self>, committed: Done<()>) {
         let Work { answer, reply, .. } = *self;
-        let lost = || BookError::Unavailable("the job never ran".into());
+        let lost = || Fault::Unavailable("the job never ran".into());
         // A caller that has gone away does not want its answer.
         let _ = reply.send(committed.and_then(|()| answer.ok_or_else(lost)));
     }
@@ -123,7 +122,7 @@ impl Writer {
         let thread = std::thread::Builder::new()
             .name("book-writer".into())
             .spawn(work)
-            .map_err(|error| Fault(BookError::Unavailable(error.to_string())))?;
+            .map_err(|error| Fault::Unavailable(error.to_string()))?;
         Ok(Writer { jobs: Some(jobs), thread: Some(thread) })
     }
 
@@ -131,8 +130,8 @@ impl Writer {
     pub(crate) async fn call<T: Send + 'static>(
         &self,
         run: impl FnMut(&mut Tx<'_>) -> Done<T> + Send + 'static,
-    ) -> Result<T> {
-        let gone = || BookError::Unavailable("the writer has stopped".into());
+    ) -> Done<T> {
+        let gone = || Fault::Unavailable("the writer has stopped".into());
         let (reply, answer) = oneshot::channel();
         let job = Box::new(Work { run, answer: None, reply });
         self.jobs.as_ref().ok_or_else(gone)?.send(job).map_err(|_| gone())?;
@@ -163,17 +162,17 @@ impl Room {
             let mut group = vec![first];
             group.extend(inbox.try_iter().take(GROUP_JOBS - 1));
             match self.commit(&mut group) {
-                Err(Fault(error)) if group.len() > 1 => {
+                Err(fault) if group.len() > 1 => {
+                    let error = told(fault);
                     tracing::warn!(%error, jobs = group.len(), "group failed; doing each alone");
                     for job in group {
                         let mut alone = [job];
-                        let committed = self.commit(&mut alone).map_err(|fault| fault.0);
+                        let committed = self.commit(&mut alone);
                         let [job] = alone;
                         job.finish(committed);
                     }
                 }
                 committed => {
-                    let committed = committed.map_err(|fault| fault.0);
                     group.into_iter().for_each(|job| job.finish(committed.clone()));
                 }
             }

@@ -28,8 +28,7 @@ async fn check_apart(first: (&str, &str), second: (&str, &str)) {
 
     let one = world.accept(new(first)).await;
     let shared = key_hash(RailName::Near, second.0, second.1);
-    let writer = store.writer().expect("writable");
-    let meet = writer.call(crate::writer::Load::Moves(1), move |tx| {
+    let meet = store.write(crate::writer::Load::Moves(1), move |tx| {
         Ok(tx.db.execute("UPDATE key_hashes SET hash = ?1", [shared])?)
     });
     assert_eq!(meet.await, Ok(1));

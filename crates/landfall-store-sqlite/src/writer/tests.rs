@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use landfall_conformance::ManualClock;
-use landfall_core::store::StoreError;
 
 use crate::fault::corrupt;
 use crate::{SqliteOptions, SqliteStore};
@@ -24,7 +23,7 @@ async fn a_job_that_fails_halfway_spoils_nobody_elses() {
     let path = folder.path().join("landfall.db");
     let store = SqliteStore::open(&path, Arc::new(ManualClock::new()), SqliteOptions::default());
     let store = store.expect("a new store");
-    let writer = store.writer().expect("writable");
+    let writer = store.writer.as_ref().expect("writable");
 
     // The first job holds the writer until the others are waiting for the next transaction.
     let (go, wait) = channel::<()>();
@@ -41,7 +40,7 @@ async fn a_job_that_fails_halfway_spoils_nobody_elses() {
     let all = async { tokio::join!(biased; held, before, faulty, after, async { drop(go) }) };
     let (_, before, faulty, after, ()) = all.await;
     assert_eq!((before, after), (Ok(()), Ok(())));
-    assert_eq!(faulty, Err(StoreError::Corrupt("as it should".into())));
+    assert_eq!(faulty, Err(corrupt("as it should")));
 
     let read = store.readers.call(|reader| {
         let mut statement = reader.db.prepare("SELECT name FROM meta ORDER BY name")?;
