@@ -13,12 +13,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use landfall_core::Clock;
+use landfall_sqlite::Lock;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use crate::codes::Codes;
 use crate::fault::{Done, Fault, told};
-use crate::open::Lock;
 
 /// Acceptances taken into one transaction: more than there are callers, short of a long pause.
 const GROUP_ACCEPTED: usize = 4096;

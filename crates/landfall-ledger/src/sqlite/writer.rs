@@ -7,11 +7,11 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
+use landfall_sqlite::Lock;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::fault::{Done, Fault, corrupt, told};
-use super::open::Lock;
 use super::rows;
 use crate::rules::{self, Account, Decision};
 use crate::words::{Answer, Entry, Kind, Operation, Outcome, Terms};
