@@ -1,6 +1,6 @@
 //! The book in one file, the default: no server.
 //!
-//! One thread writes ([`writer`]): operations of many callers go into one transaction, so one fsync
+//! One thread writes ([`Writer`]): operations of many callers go into one transaction, so one fsync
 //! answers them all. Others read beside it ([`readers`]). No file is touched on a caller's thread
 //! once the book is open.
 //! **Invariant:** one process writes; a lock file beside the book refuses a second.
@@ -17,6 +17,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use landfall_sqlite::{Load, Writer};
 use rusqlite::Connection;
 
 use crate::book::{Balances, Book, Result, Span, Statement};
@@ -24,9 +25,12 @@ use crate::words::{AccountId, Answer, Balance, Contract, Operation, Outcome, Req
 
 use fault::{Done, Fault, told};
 use readers::Readers;
-use writer::{Tx, Writer};
+use writer::{BookKeeper, Tx};
 
 pub use open::OpenError;
+
+/// Every caller waits for an answer, and one is about as much work as another.
+const OPERATION: Load = Load::Urgent(1);
 
 /// How the book uses the machine.
 #[derive(Debug, Clone)]
@@ -48,7 +52,7 @@ pub struct SqliteBook {
     contract: Contract,
     // Before the writer, so that it goes first: the writer's close then empties the WAL.
     readers: Readers,
-    writer: Writer,
+    writer: Writer<BookKeeper>,
 }
 
 impl SqliteBook {
@@ -71,7 +75,8 @@ impl SqliteBook {
             .map(|_| open::reader(path, options.busy_timeout))
             .collect::<std::result::Result<Vec<_>, OpenError>>()?;
         let readers = Readers::start(connections).map_err(unavailable)?;
-        let writer = Writer::start(db, contract.kind, lock).map_err(unavailable)?;
+        let keeper = BookKeeper::new(db, contract.kind).map_err(unavailable)?;
+        let writer = Writer::start(keeper, lock).map_err(unavailable)?;
         Ok(SqliteBook { contract, readers, writer })
     }
 
@@ -79,7 +84,7 @@ impl SqliteBook {
         &self,
         job: impl FnMut(&mut Tx<'_>) -> Done<T> + Send + 'static,
     ) -> Result<T> {
-        self.writer.call(job).await.map_err(told)
+        self.writer.call(OPERATION, job).await.map_err(told)
     }
 
     async fn read<T: Send + 'static>(

@@ -1,8 +1,10 @@
 //! The embedded store, the default: one file, no server.
 //!
-//! One thread writes ([`writer`]): jobs of many callers go into one transaction, so one fsync
+//! One thread writes ([`Writer`]): jobs of many callers go into one transaction, so one fsync
 //! answers them all. Others read beside it ([`readers`]). No file is touched on a caller's thread
 //! once the store is open.
+//! **Rule:** clients wait for acceptances, so those are urgent; all else is patient, or a block's
+//! worth of settlements would hold up whoever is at the door.
 //! **Invariant:** one process writes; a lock file beside the store refuses a second.
 //! Not here: what a state means, when to retry, what a ledger says.
 
@@ -35,12 +37,13 @@ use landfall_core::{
     AttemptId, Clock, Epoch, LaneId, Move, NewTransfer, Nonce, RailName, Stage, State, TrailEntry,
     Transfer, TransferId,
 };
+use landfall_sqlite::{Load, Writer};
 
 use crate::attempts::{Decision, Opening};
 use crate::codes::Codes;
 use crate::fault::{Done, Fault, told};
 use crate::readers::{Reader, Readers};
-use crate::writer::{Load, Tx, Writer};
+use crate::writer::{StoreKeeper, Tx};
 
 pub use crate::open::OpenError;
 
@@ -68,7 +71,7 @@ pub struct SqliteStore {
     // Before the writer, so that it goes first: the writer's close then empties the WAL.
     readers: Readers,
     /// None if the file was opened to be read only.
-    writer: Option<Writer>,
+    writer: Option<Writer<StoreKeeper>>,
 }
 
 impl SqliteStore {
@@ -83,9 +86,9 @@ impl SqliteStore {
         let db = open::writer(path, options.busy_timeout)?;
         let (identity, codes) = open::facts(&db, path)?;
         let readers = start_readers(path, &codes, &options)?;
-        let writer = Writer::start(db, codes, clock, lock).map_err(|fault| {
-            OpenError::Unavailable { path: path.to_path_buf(), cause: told(fault).to_string() }
-        })?;
+        let unavailable = |fault| unavailable(path, fault);
+        let keeper = StoreKeeper::new(db, codes, clock).map_err(unavailable)?;
+        let writer = Writer::start(keeper, lock).map_err(unavailable)?;
         Ok(SqliteStore { identity, readers, writer: Some(writer) })
     }
 
@@ -126,10 +129,11 @@ fn start_readers(
     let connections = (0..options.readers.max(1))
         .map(|_| open::reader(path, options.busy_timeout))
         .collect::<std::result::Result<Vec<_>, OpenError>>()?;
-    Readers::start(connections, codes).map_err(|fault| OpenError::Unavailable {
-        path: path.to_path_buf(),
-        cause: told(fault).to_string(),
-    })
+    Readers::start(connections, codes).map_err(|fault| unavailable(path, fault))
+}
+
+fn unavailable(path: &Path, fault: Fault) -> OpenError {
+    OpenError::Unavailable { path: path.to_path_buf(), cause: told(fault).to_string() }
 }
 
 fn prepared<T>(work: Done<T>) -> Result<T> {
@@ -146,13 +150,13 @@ impl Store for SqliteStore {
     async fn accept(&self, batch: Vec<NewTransfer>) -> Result<Vec<Accepted>> {
         let batch: Vec<_> =
             prepared(batch.into_iter().map(accept::Prepared::new).collect::<Done<_>>())?;
-        let load = Load::Accepts(batch.len());
+        let load = Load::Urgent(batch.len());
         self.write(load, move |tx| tx.accept(&batch)).await
     }
 
     async fn apply(&self, moves: Vec<Move>) -> Result<AppliedBatch> {
         let moves = prepared(moves::Prepared::plain(moves))?;
-        let load = Load::Moves(moves.len());
+        let load = Load::Patient(moves.len());
         self.write(load, move |tx| tx.apply(&moves)).await
     }
 
@@ -161,19 +165,19 @@ impl Store for SqliteStore {
             return Ok(Opened::Restarted);
         }
         let opening = prepared(Opening::new(open))?;
-        let load = Load::Moves(opening.moves.len());
+        let load = Load::Patient(opening.moves.len());
         self.write(load, move |tx| tx.open_attempt(&opening)).await
     }
 
     async fn settle(&self, settlement: Settlement) -> Result<Settled> {
         let decision = prepared(Decision::new(settlement))?;
-        let load = Load::Moves(decision.moves.len());
+        let load = Load::Patient(decision.moves.len());
         self.write(load, move |tx| tx.settle(&decision)).await?
     }
 
     async fn sight(&self, attempt: AttemptId, epoch: Epoch, sighting: Sighting) -> Result<bool> {
         let sighting = prepared(serde_json::to_string(&sighting).map_err(Fault::from))?;
-        self.write(Load::Moves(1), move |tx| tx.sight(attempt, epoch, &sighting)).await
+        self.write(Load::Patient(1), move |tx| tx.sight(attempt, epoch, &sighting)).await
     }
 
     async fn open_attempts(&self, lane: &LaneId) -> Result<Vec<Attempt>> {
@@ -220,7 +224,7 @@ impl Store for SqliteStore {
         push_ms: u64,
         horizon_ms: u64,
     ) -> Result<Vec<TransferId>> {
-        self.write(Load::Moves(1), move |tx| tx.sweep(stage, limit, (push_ms, horizon_ms))).await
+        self.write(Load::Patient(1), move |tx| tx.sweep(stage, limit, (push_ms, horizon_ms))).await
     }
 
     async fn transfers(&self, ids: &[TransferId]) -> Result<Vec<Transfer>> {
@@ -246,7 +250,7 @@ impl Store for SqliteStore {
     }
 
     async fn claim(&self, claims: Vec<(ClaimKey, TransferId)>) -> Result<Vec<Claimed>> {
-        let load = Load::Moves(claims.len());
+        let load = Load::Patient(claims.len());
         self.write(load, move |tx| tx.claim_all(&claims)).await
     }
 
@@ -263,32 +267,32 @@ impl Store for SqliteStore {
         ttl_ms: u64,
     ) -> Result<Leased> {
         let (lane, holder) = (lane.clone(), holder.to_owned());
-        self.write(Load::Moves(1), move |tx| tx.lease(&lane, rail, &holder, ttl_ms)).await
+        self.write(Load::Patient(1), move |tx| tx.lease(&lane, rail, &holder, ttl_ms)).await
     }
 
     async fn renew(&self, lanes: &[(LaneId, Epoch)], ttl_ms: u64) -> Result<Vec<bool>> {
         let lanes = lanes.to_vec();
-        self.write(Load::Moves(1), move |tx| tx.renew(&lanes, ttl_ms)).await
+        self.write(Load::Patient(1), move |tx| tx.renew(&lanes, ttl_ms)).await
     }
 
     async fn release(&self, lanes: &[(LaneId, Epoch)]) -> Result<()> {
         let lanes = lanes.to_vec();
-        self.write(Load::Moves(1), move |tx| tx.release(&lanes)).await
+        self.write(Load::Patient(1), move |tx| tx.release(&lanes)).await
     }
 
     async fn start_lane(&self, lane: &LaneId, epoch: Epoch, ledger_nonce: Nonce) -> Result<bool> {
         let lane = lane.clone();
-        self.write(Load::Moves(1), move |tx| tx.start_lane(&lane, epoch, ledger_nonce)).await
+        self.write(Load::Patient(1), move |tx| tx.start_lane(&lane, epoch, ledger_nonce)).await
     }
 
     async fn halt(&self, lane: &LaneId, reason: &str) -> Result<()> {
         let (lane, reason) = (lane.clone(), reason.to_owned());
-        self.write(Load::Moves(1), move |tx| tx.halt(&lane, &reason)).await?
+        self.write(Load::Patient(1), move |tx| tx.halt(&lane, &reason)).await?
     }
 
     async fn adopt(&self, lane: &LaneId, ledger_nonce: Nonce) -> Result<()> {
         let lane = lane.clone();
-        self.write(Load::Moves(1), move |tx| tx.adopt(&lane, ledger_nonce)).await?
+        self.write(Load::Patient(1), move |tx| tx.adopt(&lane, ledger_nonce)).await?
     }
 
     async fn lanes(&self) -> Result<Vec<Lane>> {
