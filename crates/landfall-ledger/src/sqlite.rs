@@ -1,7 +1,7 @@
 //! The book in one file, the default: no server.
 //!
 //! One thread writes ([`Writer`]): operations of many callers go into one transaction, so one fsync
-//! answers them all. Others read beside it ([`readers`]). No file is touched on a caller's thread
+//! answers them all. Others read beside it ([`Readers`]). No file is touched on a caller's thread
 //! once the book is open.
 //! **Invariant:** one process writes; a lock file beside the book refuses a second.
 //! Not here: what an operation does (`rules`).
@@ -9,7 +9,6 @@
 mod fault;
 mod migrations;
 mod open;
-mod readers;
 mod rows;
 mod writer;
 
@@ -17,14 +16,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use landfall_sqlite::{Load, Writer};
+use landfall_sqlite::{Keeper, Load, Readers, Writer};
 use rusqlite::Connection;
 
 use crate::book::{Balances, Book, Result, Span, Statement};
 use crate::words::{AccountId, Answer, Balance, Contract, Operation, Outcome, ReqId, Verb};
 
 use fault::{Done, Fault, told};
-use readers::Readers;
 use writer::{BookKeeper, Tx};
 
 pub use open::OpenError;
@@ -51,7 +49,7 @@ impl Default for SqliteOptions {
 pub struct SqliteBook {
     contract: Contract,
     // Before the writer, so that it goes first: the writer's close then empties the WAL.
-    readers: Readers,
+    readers: Readers<()>,
     writer: Writer<BookKeeper>,
 }
 
@@ -74,7 +72,7 @@ impl SqliteBook {
         let connections = (0..options.readers.max(1))
             .map(|_| open::reader(path, options.busy_timeout))
             .collect::<std::result::Result<Vec<_>, OpenError>>()?;
-        let readers = Readers::start(connections).map_err(unavailable)?;
+        let readers = Readers::start(BookKeeper::NAME, connections, &()).map_err(unavailable)?;
         let keeper = BookKeeper::new(db, contract.kind).map_err(unavailable)?;
         let writer = Writer::start(keeper, lock).map_err(unavailable)?;
         Ok(SqliteBook { contract, readers, writer })
@@ -91,7 +89,7 @@ impl SqliteBook {
         &self,
         read: impl FnOnce(&Connection) -> Done<T> + Send + 'static,
     ) -> Result<T> {
-        self.readers.call(read).await.map_err(told)
+        self.readers.call(move |db, ()| read(db)).await.map_err(told)
     }
 }
 

@@ -161,4 +161,4 @@ impl Layout {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,7 +1,7 @@
 //! The embedded store, the default: one file, no server.
 //!
 //! One thread writes ([`Writer`]): jobs of many callers go into one transaction, so one fsync
-//! answers them all. Others read beside it ([`readers`]). No file is touched on a caller's thread
+//! answers them all. Others read beside it ([`Readers`]). No file is touched on a caller's thread
 //! once the store is open.
 //! **Rule:** clients wait for acceptances, so those are urgent; all else is patient, or a block's
 //! worth of settlements would hold up whoever is at the door.
@@ -17,7 +17,6 @@ mod lanes;
 mod migrations;
 mod moves;
 mod open;
-mod readers;
 mod reads;
 mod writer;
 
@@ -37,12 +36,12 @@ use landfall_core::{
     AttemptId, Clock, Epoch, LaneId, Move, NewTransfer, Nonce, RailName, Stage, State, TrailEntry,
     Transfer, TransferId,
 };
-use landfall_sqlite::{Load, Writer};
+use landfall_sqlite::{Keeper, Load, Readers, Writer};
 
 use crate::attempts::{Decision, Opening};
 use crate::codes::Codes;
 use crate::fault::{Done, Fault, told};
-use crate::readers::{Reader, Readers};
+use crate::reads::Reader;
 use crate::writer::{StoreKeeper, Tx};
 
 pub use crate::open::OpenError;
@@ -69,7 +68,7 @@ impl Default for SqliteOptions {
 pub struct SqliteStore {
     identity: String,
     // Before the writer, so that it goes first: the writer's close then empties the WAL.
-    readers: Readers,
+    readers: Readers<Codes>,
     /// None if the file was opened to be read only.
     writer: Option<Writer<StoreKeeper>>,
 }
@@ -117,7 +116,7 @@ impl SqliteStore {
         &self,
         read: impl FnOnce(&Reader<'_>) -> Done<T> + Send + 'static,
     ) -> Result<T> {
-        self.readers.call(read).await.map_err(told)
+        self.readers.call(move |db, codes| read(&Reader { db, codes })).await.map_err(told)
     }
 }
 
@@ -125,11 +124,11 @@ fn start_readers(
     path: &Path,
     codes: &Codes,
     options: &SqliteOptions,
-) -> std::result::Result<Readers, OpenError> {
+) -> std::result::Result<Readers<Codes>, OpenError> {
     let connections = (0..options.readers.max(1))
         .map(|_| open::reader(path, options.busy_timeout))
         .collect::<std::result::Result<Vec<_>, OpenError>>()?;
-    Readers::start(connections, codes).map_err(|fault| unavailable(path, fault))
+    Readers::start(StoreKeeper::NAME, connections, codes).map_err(|fault| unavailable(path, fault))
 }
 
 fn unavailable(path: &Path, fault: Fault) -> OpenError {

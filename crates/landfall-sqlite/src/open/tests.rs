@@ -10,16 +10,18 @@ use super::{Layout, Lock, Unopened};
 
 const BUSY: Duration = Duration::from_secs(5);
 
-const FIRST: Layout = Layout {
+/// A small file to try things on.
+pub(crate) const NOTES: Layout = Layout {
     application_id: 7,
-    steps: &["CREATE TABLE notes (text TEXT); INSERT INTO notes VALUES ('kept');"],
+    steps: &["CREATE TABLE notes (text TEXT)"],
     page_cache_kib: 1024,
     statements_kept: 8,
 };
 
-const SECOND: Layout = Layout {
-    steps: &[FIRST.steps[0], "ALTER TABLE notes ADD COLUMN author TEXT DEFAULT 'nobody';"],
-    ..FIRST
+/// The same, one version later.
+const SIGNED_NOTES: Layout = Layout {
+    steps: &[NOTES.steps[0], "ALTER TABLE notes ADD COLUMN author TEXT DEFAULT 'nobody';"],
+    ..NOTES
 };
 
 fn place() -> (TempDir, PathBuf) {
@@ -35,7 +37,7 @@ fn number(db: &Connection, sql: &str) -> i64 {
 #[test]
 fn a_commit_is_on_the_disk_before_it_is_answered() {
     let (_folder, path) = place();
-    let db = FIRST.writer(&path, BUSY).expect("a new file");
+    let db = NOTES.writer(&path, BUSY).expect("a new file");
     let mode: String = db.query_row("PRAGMA journal_mode", [], |row| row.get(0)).expect("a mode");
     assert_eq!(mode, "wal");
     let full = 2;
@@ -45,9 +47,11 @@ fn a_commit_is_on_the_disk_before_it_is_answered() {
 #[test]
 fn an_older_file_takes_the_steps_it_lacks_and_keeps_its_rows() {
     let (_folder, path) = place();
-    drop(FIRST.writer(&path, BUSY).expect("a new file"));
-    let db = SECOND.writer(&path, BUSY).expect("brought up to date");
-    assert_eq!(SECOND.version(&db), Ok(2));
+    let db = NOTES.writer(&path, BUSY).expect("a new file");
+    db.execute("INSERT INTO notes VALUES ('kept')", []).expect("written");
+    drop(db);
+    let db = SIGNED_NOTES.writer(&path, BUSY).expect("brought up to date");
+    assert_eq!(SIGNED_NOTES.version(&db), Ok(2));
     let rows = "SELECT count(*) FROM notes WHERE text = 'kept' AND author = 'nobody'";
     assert_eq!(number(&db, rows), 1);
 }
@@ -55,11 +59,11 @@ fn an_older_file_takes_the_steps_it_lacks_and_keeps_its_rows() {
 #[test]
 fn a_newer_or_foreign_file_is_refused_and_left_as_it_is() {
     let (_folder, path) = place();
-    drop(SECOND.writer(&path, BUSY).expect("a new file"));
+    drop(SIGNED_NOTES.writer(&path, BUSY).expect("a new file"));
     let before = std::fs::read(&path).expect("read");
-    let newer = FIRST.writer(&path, BUSY).err();
+    let newer = NOTES.writer(&path, BUSY).err();
     assert_eq!(newer, Some(Unopened::Newer { found: 2, known: 1 }));
-    let foreign = Layout { application_id: 8, ..SECOND }.writer(&path, BUSY).err();
+    let foreign = Layout { application_id: 8, ..SIGNED_NOTES }.writer(&path, BUSY).err();
     assert_eq!(foreign, Some(Unopened::Foreign("another program's database")));
     assert_eq!(std::fs::read(&path).expect("read"), before);
 }
@@ -67,12 +71,12 @@ fn a_newer_or_foreign_file_is_refused_and_left_as_it_is() {
 #[test]
 fn a_reader_makes_no_file_and_writes_to_none() {
     let (_folder, path) = place();
-    assert!(matches!(FIRST.reader(&path, BUSY), Err(Unopened::Unavailable(_))));
+    assert!(matches!(NOTES.reader(&path, BUSY), Err(Unopened::Unavailable(_))));
     assert!(!path.exists());
-    drop(FIRST.writer(&path, BUSY).expect("a new file"));
-    let db = FIRST.reader(&path, BUSY).expect("a reader");
-    assert!(db.execute("DELETE FROM notes", []).is_err());
-    assert_eq!(number(&db, "SELECT count(*) FROM notes"), 1);
+    drop(NOTES.writer(&path, BUSY).expect("a new file"));
+    let db = NOTES.reader(&path, BUSY).expect("a reader");
+    assert!(db.execute("INSERT INTO notes VALUES ('sneaked in')", []).is_err());
+    assert_eq!(number(&db, "SELECT count(*) FROM notes"), 0);
 }
 
 #[test]

@@ -8,16 +8,10 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::{GROUP_PATIENT, Job, Keeper, Load, Waiting, Work, Writer, transaction};
-use crate::{Done, Layout, Lock, corrupt};
+use crate::open::tests::NOTES;
+use crate::{Done, Lock, corrupt};
 
 const ONE: Load = Load::Patient(1);
-
-const LAYOUT: Layout = Layout {
-    application_id: 7,
-    steps: &["CREATE TABLE notes (text TEXT)"],
-    page_cache_kib: 1024,
-    statements_kept: 8,
-};
 
 struct Notes(Connection);
 
@@ -35,7 +29,7 @@ fn open() -> (TempDir, PathBuf, Writer<Notes>) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("notes.db");
     let lock = Lock::take(&path.with_extension("lock")).expect("free");
-    let db = LAYOUT.writer(&path, Duration::ZERO).expect("a new file");
+    let db = NOTES.writer(&path, Duration::ZERO).expect("a new file");
     let writer = Writer::start(Notes(db), lock).expect("a thread");
     (folder, path, writer)
 }
@@ -46,7 +40,7 @@ fn note(db: &Connection, text: &str) -> Done<()> {
 }
 
 fn texts(path: &Path) -> Vec<String> {
-    let db = LAYOUT.reader(path, Duration::ZERO).expect("a reader");
+    let db = NOTES.reader(path, Duration::ZERO).expect("a reader");
     let mut statement = db.prepare("SELECT text FROM notes ORDER BY text").expect("a statement");
     let texts = statement.query_map([], |row| row.get(0)).expect("rows");
     texts.collect::<rusqlite::Result<_>>().expect("texts")
