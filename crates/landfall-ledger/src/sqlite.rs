@@ -1,7 +1,7 @@
 //! The book in one file, the default: no server.
 //!
-//! One thread writes ([`writer`]): operations of many callers go into one transaction, so one fsync
-//! answers them all. Others read beside it ([`readers`]). No file is touched on a caller's thread
+//! One thread writes ([`Writer`]): operations of many callers go into one transaction, so one fsync
+//! answers them all. Others read beside it ([`Readers`]). No file is touched on a caller's thread
 //! once the book is open.
 //! **Invariant:** one process writes; a lock file beside the book refuses a second.
 //! Not here: what an operation does (`rules`).
@@ -9,7 +9,6 @@
 mod fault;
 mod migrations;
 mod open;
-mod readers;
 mod rows;
 mod writer;
 
@@ -17,15 +16,19 @@ use std::path::Path;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use landfall_sqlite::{Keeper, Load, Readers, Writer};
+use rusqlite::Connection;
 
 use crate::book::{Balances, Book, Result, Span, Statement};
 use crate::words::{AccountId, Answer, Balance, Contract, Operation, Outcome, ReqId, Verb};
 
-use fault::Fault;
-use readers::Readers;
-use writer::Writer;
+use fault::{Done, Fault, told};
+use writer::{BookKeeper, Tx};
 
 pub use open::OpenError;
+
+/// Every caller waits for an answer, and one is about as much work as another.
+const OPERATION: Load = Load::Urgent(1);
 
 /// How the book uses the machine.
 #[derive(Debug, Clone)]
@@ -46,8 +49,8 @@ impl Default for SqliteOptions {
 pub struct SqliteBook {
     contract: Contract,
     // Before the writer, so that it goes first: the writer's close then empties the WAL.
-    readers: Readers,
-    writer: Writer,
+    readers: Readers<()>,
+    writer: Writer<BookKeeper>,
 }
 
 impl SqliteBook {
@@ -59,9 +62,9 @@ impl SqliteBook {
         options: SqliteOptions,
     ) -> std::result::Result<SqliteBook, OpenError> {
         let path = path.as_ref();
-        let unavailable = |Fault(error): Fault| OpenError::Unavailable {
+        let unavailable = |fault: Fault| OpenError::Unavailable {
             path: path.to_path_buf(),
-            cause: error.to_string(),
+            cause: told(fault).to_string(),
         };
         let lock = open::lock(path)?;
         let db = open::writer(path, options.busy_timeout)?;
@@ -69,9 +72,24 @@ impl SqliteBook {
         let connections = (0..options.readers.max(1))
             .map(|_| open::reader(path, options.busy_timeout))
             .collect::<std::result::Result<Vec<_>, OpenError>>()?;
-        let readers = Readers::start(connections).map_err(unavailable)?;
-        let writer = Writer::start(db, contract.kind, lock).map_err(unavailable)?;
+        let readers = Readers::start(BookKeeper::NAME, connections, &()).map_err(unavailable)?;
+        let keeper = BookKeeper::new(db, contract.kind).map_err(unavailable)?;
+        let writer = Writer::start(keeper, lock).map_err(unavailable)?;
         Ok(SqliteBook { contract, readers, writer })
+    }
+
+    async fn write<T: Send + 'static>(
+        &self,
+        job: impl FnMut(&mut Tx<'_>) -> Done<T> + Send + 'static,
+    ) -> Result<T> {
+        self.writer.call(OPERATION, job).await.map_err(told)
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Connection) -> Done<T> + Send + 'static,
+    ) -> Result<T> {
+        self.readers.call(move |db, ()| read(db)).await.map_err(told)
     }
 }
 
@@ -82,35 +100,35 @@ impl Book for SqliteBook {
     }
 
     async fn apply(&self, operations: Vec<Operation>, at_ms: u64) -> Result<Vec<Answer>> {
-        let all = move |tx: &mut writer::Tx<'_>| {
+        let all = move |tx: &mut Tx<'_>| {
             operations.iter().map(|operation| tx.apply(operation, at_ms)).collect()
         };
-        self.writer.call(all).await
+        self.write(all).await
     }
 
     async fn query(&self, req_id: ReqId, verb: Verb) -> Result<Option<Outcome>> {
-        self.readers.call(move |db| rows::outcome(db, req_id, verb)).await
+        self.read(move |db| rows::outcome(db, req_id, verb)).await
     }
 
     async fn block(&self, account: AccountId, blocked: bool) -> Result<bool> {
-        self.writer.call(move |tx| rows::block(tx.db, account, blocked)).await
+        self.write(move |tx| rows::block(tx.db, account, blocked)).await
     }
 
     async fn accounts(&self, user_id: u64) -> Result<Vec<Balance>> {
-        self.readers.call(move |db| rows::accounts(db, user_id)).await
+        self.read(move |db| rows::accounts(db, user_id)).await
     }
 
     async fn balances(&self, after: u64, limit: usize) -> Result<Balances> {
         let page = move |db: &_| {
             Ok(Balances { balances: rows::balances(db, after, limit)?, head: rows::head(db)? })
         };
-        self.readers.call(page).await
+        self.read(page).await
     }
 
     async fn statement(&self, span: Span) -> Result<Statement> {
         let page = move |db: &_| {
             Ok(Statement { entries: rows::entries(db, &span)?, head: rows::head(db)? })
         };
-        self.readers.call(page).await
+        self.read(page).await
     }
 }

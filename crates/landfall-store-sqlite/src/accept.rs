@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension};
 use sha2::{Digest, Sha256};
 
 use crate::fault::{Done, corrupt, time, uint};
-use crate::readers::Reader;
+use crate::reads::Reader;
 use crate::writer::Tx;
 
 /// A new transfer with everything worked out that does not need the writer.

@@ -13,7 +13,7 @@ use rusqlite::{OptionalExtension, Row, ToSql};
 use crate::codes::rail_named;
 use crate::fault::{Done, corrupt, int, time, uint};
 use crate::moves::Prepared;
-use crate::readers::Reader;
+use crate::reads::Reader;
 use crate::writer::Tx;
 
 /// An attempt to open, its moves worked out.

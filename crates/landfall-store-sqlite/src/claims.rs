@@ -8,7 +8,7 @@ use landfall_core::claim::{ClaimEnd, ClaimKey, Claimed};
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use crate::fault::{Done, int, time, uint};
-use crate::readers::Reader;
+use crate::reads::Reader;
 use crate::writer::Tx;
 
 /// A claim that somebody holds or that stands as a mark.

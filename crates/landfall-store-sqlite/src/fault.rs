@@ -1,46 +1,14 @@
-//! Failures inside the store, on their way to becoming a `StoreError`.
-//!
-//! A [`Fault`] ends the transaction it happens in. What a job refuses without having written
-//! anything is an answer, not a fault.
+//! Failures inside the store, as a `StoreError`, and numbers as the file keeps them.
 
 use landfall_core::store::StoreError;
-use rusqlite::ErrorCode;
 
-/// What a statement or a row could not do.
-#[derive(Debug, Clone)]
-pub(crate) struct Fault(pub StoreError);
+pub(crate) use landfall_sqlite::{Done, Fault, corrupt};
 
-pub(crate) type Done<T> = Result<T, Fault>;
-
-impl From<rusqlite::Error> for Fault {
-    fn from(error: rusqlite::Error) -> Fault {
-        let damaged = matches!(
-            error.sqlite_error_code(),
-            Some(
-                ErrorCode::DatabaseCorrupt
-                    | ErrorCode::NotADatabase
-                    | ErrorCode::ConstraintViolation
-                    | ErrorCode::TypeMismatch
-            )
-        ) || matches!(
-            error,
-            rusqlite::Error::FromSqlConversionFailure(..)
-                | rusqlite::Error::IntegralValueOutOfRange(..)
-                | rusqlite::Error::InvalidColumnType(..)
-        );
-        let message = error.to_string();
-        Fault(if damaged { StoreError::Corrupt(message) } else { StoreError::Unavailable(message) })
+pub(crate) fn told(fault: Fault) -> StoreError {
+    match fault {
+        Fault::Unavailable(message) => StoreError::Unavailable(message),
+        Fault::Corrupt(message) => StoreError::Corrupt(message),
     }
-}
-
-impl From<serde_json::Error> for Fault {
-    fn from(error: serde_json::Error) -> Fault {
-        corrupt(format!("a stored record does not parse: {error}"))
-    }
-}
-
-pub(crate) fn corrupt(message: impl Into<String>) -> Fault {
-    Fault(StoreError::Corrupt(message.into()))
 }
 
 /// A number as the file keeps it. Its integers have a sign; nothing we count comes near.

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use crate::codes::rail_named;
 use crate::fault::{Done, int, time, uint};
-use crate::readers::Reader;
+use crate::reads::Reader;
 use crate::writer::Tx;
 
 /// What opening an attempt needs to know of a lane.

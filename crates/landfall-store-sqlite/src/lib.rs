@@ -1,8 +1,10 @@
 //! The embedded store, the default: one file, no server.
 //!
-//! One thread writes ([`writer`]): jobs of many callers go into one transaction, so one fsync
-//! answers them all. Others read beside it ([`readers`]). No file is touched on a caller's thread
+//! One thread writes ([`Writer`]): jobs of many callers go into one transaction, so one fsync
+//! answers them all. Others read beside it ([`Readers`]). No file is touched on a caller's thread
 //! once the store is open.
+//! **Rule:** clients wait for acceptances, so those are urgent; all else is patient, or a block's
+//! worth of settlements would hold up whoever is at the door.
 //! **Invariant:** one process writes; a lock file beside the store refuses a second.
 //! Not here: what a state means, when to retry, what a ledger says.
 
@@ -15,7 +17,6 @@ mod lanes;
 mod migrations;
 mod moves;
 mod open;
-mod readers;
 mod reads;
 mod writer;
 
@@ -35,12 +36,13 @@ use landfall_core::{
     AttemptId, Clock, Epoch, LaneId, Move, NewTransfer, Nonce, RailName, Stage, State, TrailEntry,
     Transfer, TransferId,
 };
+use landfall_sqlite::{Keeper, Load, Readers, Writer};
 
 use crate::attempts::{Decision, Opening};
 use crate::codes::Codes;
-use crate::fault::Fault;
-use crate::readers::Readers;
-use crate::writer::{Load, Writer};
+use crate::fault::{Done, Fault, told};
+use crate::reads::Reader;
+use crate::writer::{StoreKeeper, Tx};
 
 pub use crate::open::OpenError;
 
@@ -66,9 +68,9 @@ impl Default for SqliteOptions {
 pub struct SqliteStore {
     identity: String,
     // Before the writer, so that it goes first: the writer's close then empties the WAL.
-    readers: Readers,
+    readers: Readers<Codes>,
     /// None if the file was opened to be read only.
-    writer: Option<Writer>,
+    writer: Option<Writer<StoreKeeper>>,
 }
 
 impl SqliteStore {
@@ -83,9 +85,9 @@ impl SqliteStore {
         let db = open::writer(path, options.busy_timeout)?;
         let (identity, codes) = open::facts(&db, path)?;
         let readers = start_readers(path, &codes, &options)?;
-        let writer = Writer::start(db, codes, clock, lock).map_err(|Fault(error)| {
-            OpenError::Unavailable { path: path.to_path_buf(), cause: error.to_string() }
-        })?;
+        let unavailable = |fault| unavailable(path, fault);
+        let keeper = StoreKeeper::new(db, codes, clock).map_err(unavailable)?;
+        let writer = Writer::start(keeper, lock).map_err(unavailable)?;
         Ok(SqliteStore { identity, readers, writer: Some(writer) })
     }
 
@@ -101,9 +103,20 @@ impl SqliteStore {
         Ok(SqliteStore { identity, readers, writer: None })
     }
 
-    fn writer(&self) -> Result<&Writer> {
+    async fn write<T: Send + 'static>(
+        &self,
+        load: Load,
+        job: impl FnMut(&mut Tx<'_>) -> Done<T> + Send + 'static,
+    ) -> Result<T> {
         let read_only = || StoreError::Unavailable("the store was opened to be read only".into());
-        self.writer.as_ref().ok_or_else(read_only)
+        self.writer.as_ref().ok_or_else(read_only)?.call(load, job).await.map_err(told)
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Reader<'_>) -> Done<T> + Send + 'static,
+    ) -> Result<T> {
+        self.readers.call(move |db, codes| read(&Reader { db, codes })).await.map_err(told)
     }
 }
 
@@ -111,18 +124,19 @@ fn start_readers(
     path: &Path,
     codes: &Codes,
     options: &SqliteOptions,
-) -> std::result::Result<Readers, OpenError> {
+) -> std::result::Result<Readers<Codes>, OpenError> {
     let connections = (0..options.readers.max(1))
         .map(|_| open::reader(path, options.busy_timeout))
         .collect::<std::result::Result<Vec<_>, OpenError>>()?;
-    Readers::start(connections, codes).map_err(|Fault(error)| OpenError::Unavailable {
-        path: path.to_path_buf(),
-        cause: error.to_string(),
-    })
+    Readers::start(StoreKeeper::NAME, connections, codes).map_err(|fault| unavailable(path, fault))
 }
 
-fn prepared<T>(work: fault::Done<T>) -> Result<T> {
-    work.map_err(|Fault(error)| error)
+fn unavailable(path: &Path, fault: Fault) -> OpenError {
+    OpenError::Unavailable { path: path.to_path_buf(), cause: told(fault).to_string() }
+}
+
+fn prepared<T>(work: Done<T>) -> Result<T> {
+    work.map_err(told)
 }
 
 #[async_trait]
@@ -134,15 +148,15 @@ impl Store for SqliteStore {
 
     async fn accept(&self, batch: Vec<NewTransfer>) -> Result<Vec<Accepted>> {
         let batch: Vec<_> =
-            prepared(batch.into_iter().map(accept::Prepared::new).collect::<fault::Done<_>>())?;
-        let load = Load::Accepts(batch.len());
-        self.writer()?.call(load, move |tx| tx.accept(&batch)).await
+            prepared(batch.into_iter().map(accept::Prepared::new).collect::<Done<_>>())?;
+        let load = Load::Urgent(batch.len());
+        self.write(load, move |tx| tx.accept(&batch)).await
     }
 
     async fn apply(&self, moves: Vec<Move>) -> Result<AppliedBatch> {
         let moves = prepared(moves::Prepared::plain(moves))?;
-        let load = Load::Moves(moves.len());
-        self.writer()?.call(load, move |tx| tx.apply(&moves)).await
+        let load = Load::Patient(moves.len());
+        self.write(load, move |tx| tx.apply(&moves)).await
     }
 
     async fn open_attempt(&self, open: OpenAttempt) -> Result<Opened> {
@@ -150,28 +164,28 @@ impl Store for SqliteStore {
             return Ok(Opened::Restarted);
         }
         let opening = prepared(Opening::new(open))?;
-        let load = Load::Moves(opening.moves.len());
-        self.writer()?.call(load, move |tx| tx.open_attempt(&opening)).await
+        let load = Load::Patient(opening.moves.len());
+        self.write(load, move |tx| tx.open_attempt(&opening)).await
     }
 
     async fn settle(&self, settlement: Settlement) -> Result<Settled> {
         let decision = prepared(Decision::new(settlement))?;
-        let load = Load::Moves(decision.moves.len());
-        self.writer()?.call(load, move |tx| tx.settle(&decision)).await?
+        let load = Load::Patient(decision.moves.len());
+        self.write(load, move |tx| tx.settle(&decision)).await?
     }
 
     async fn sight(&self, attempt: AttemptId, epoch: Epoch, sighting: Sighting) -> Result<bool> {
         let sighting = prepared(serde_json::to_string(&sighting).map_err(Fault::from))?;
-        self.writer()?.call(Load::Moves(1), move |tx| tx.sight(attempt, epoch, &sighting)).await
+        self.write(Load::Patient(1), move |tx| tx.sight(attempt, epoch, &sighting)).await
     }
 
     async fn open_attempts(&self, lane: &LaneId) -> Result<Vec<Attempt>> {
         let lane = lane.clone();
-        self.readers.call(move |reader| reader.open_attempts(&lane)).await
+        self.read(move |reader| reader.open_attempts(&lane)).await
     }
 
     async fn open_attempts_of(&self, rail: RailName) -> Result<Vec<Attempt>> {
-        self.readers.call(move |reader| reader.open_attempts_of(rail)).await
+        self.read(move |reader| reader.open_attempts_of(rail)).await
     }
 
     async fn attempts_after(
@@ -181,16 +195,16 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> Result<Vec<Attempt>> {
         let lane = lane.clone();
-        self.readers.call(move |reader| reader.attempts_after(&lane, above, limit)).await
+        self.read(move |reader| reader.attempts_after(&lane, above, limit)).await
     }
 
     async fn attempt(&self, id: AttemptId) -> Result<Option<Attempt>> {
-        self.readers.call(move |reader| reader.attempt(id)).await
+        self.read(move |reader| reader.attempt(id)).await
     }
 
     async fn attempt_at(&self, lane: &LaneId, nonce: Nonce) -> Result<Option<Attempt>> {
         let lane = lane.clone();
-        self.readers.call(move |reader| reader.attempt_at(&lane, nonce)).await
+        self.read(move |reader| reader.attempt_at(&lane, nonce)).await
     }
 
     async fn attempts_page(
@@ -199,7 +213,7 @@ impl Store for SqliteStore {
         after: AttemptId,
         limit: usize,
     ) -> Result<Vec<Attempt>> {
-        self.readers.call(move |reader| reader.attempts_page(rail, after, limit)).await
+        self.read(move |reader| reader.attempts_page(rail, after, limit)).await
     }
 
     async fn sweep(
@@ -209,41 +223,39 @@ impl Store for SqliteStore {
         push_ms: u64,
         horizon_ms: u64,
     ) -> Result<Vec<TransferId>> {
-        self.writer()?
-            .call(Load::Moves(1), move |tx| tx.sweep(stage, limit, (push_ms, horizon_ms)))
-            .await
+        self.write(Load::Patient(1), move |tx| tx.sweep(stage, limit, (push_ms, horizon_ms))).await
     }
 
     async fn transfers(&self, ids: &[TransferId]) -> Result<Vec<Transfer>> {
         let ids = ids.to_vec();
-        self.readers.call(move |reader| reader.transfers(&ids)).await
+        self.read(move |reader| reader.transfers(&ids)).await
     }
 
     async fn by_key(&self, rail: RailName, tenant: &str, key: &str) -> Result<Option<Transfer>> {
         let (tenant, key) = (tenant.to_owned(), key.to_owned());
-        self.readers.call(move |reader| reader.by_key(rail, &tenant, &key)).await
+        self.read(move |reader| reader.by_key(rail, &tenant, &key)).await
     }
 
     async fn trail(&self, id: TransferId) -> Result<Vec<TrailEntry>> {
-        self.readers.call(move |reader| reader.trail(id)).await
+        self.read(move |reader| reader.trail(id)).await
     }
 
     async fn list(&self, filter: ListFilter) -> Result<Vec<Transfer>> {
-        self.readers.call(move |reader| reader.list(&filter)).await
+        self.read(move |reader| reader.list(&filter)).await
     }
 
     async fn counts(&self) -> Result<Vec<(State, u64)>> {
-        self.readers.call(|reader| reader.counts()).await
+        self.read(|reader| reader.counts()).await
     }
 
     async fn claim(&self, claims: Vec<(ClaimKey, TransferId)>) -> Result<Vec<Claimed>> {
-        let load = Load::Moves(claims.len());
-        self.writer()?.call(load, move |tx| tx.claim_all(&claims)).await
+        let load = Load::Patient(claims.len());
+        self.write(load, move |tx| tx.claim_all(&claims)).await
     }
 
     async fn kept(&self, keys: &[ClaimKey]) -> Result<Vec<bool>> {
         let keys = keys.to_vec();
-        self.readers.call(move |reader| reader.kept(&keys)).await
+        self.read(move |reader| reader.kept(&keys)).await
     }
 
     async fn lease(
@@ -254,37 +266,35 @@ impl Store for SqliteStore {
         ttl_ms: u64,
     ) -> Result<Leased> {
         let (lane, holder) = (lane.clone(), holder.to_owned());
-        self.writer()?.call(Load::Moves(1), move |tx| tx.lease(&lane, rail, &holder, ttl_ms)).await
+        self.write(Load::Patient(1), move |tx| tx.lease(&lane, rail, &holder, ttl_ms)).await
     }
 
     async fn renew(&self, lanes: &[(LaneId, Epoch)], ttl_ms: u64) -> Result<Vec<bool>> {
         let lanes = lanes.to_vec();
-        self.writer()?.call(Load::Moves(1), move |tx| tx.renew(&lanes, ttl_ms)).await
+        self.write(Load::Patient(1), move |tx| tx.renew(&lanes, ttl_ms)).await
     }
 
     async fn release(&self, lanes: &[(LaneId, Epoch)]) -> Result<()> {
         let lanes = lanes.to_vec();
-        self.writer()?.call(Load::Moves(1), move |tx| tx.release(&lanes)).await
+        self.write(Load::Patient(1), move |tx| tx.release(&lanes)).await
     }
 
     async fn start_lane(&self, lane: &LaneId, epoch: Epoch, ledger_nonce: Nonce) -> Result<bool> {
         let lane = lane.clone();
-        self.writer()?
-            .call(Load::Moves(1), move |tx| tx.start_lane(&lane, epoch, ledger_nonce))
-            .await
+        self.write(Load::Patient(1), move |tx| tx.start_lane(&lane, epoch, ledger_nonce)).await
     }
 
     async fn halt(&self, lane: &LaneId, reason: &str) -> Result<()> {
         let (lane, reason) = (lane.clone(), reason.to_owned());
-        self.writer()?.call(Load::Moves(1), move |tx| tx.halt(&lane, &reason)).await?
+        self.write(Load::Patient(1), move |tx| tx.halt(&lane, &reason)).await?
     }
 
     async fn adopt(&self, lane: &LaneId, ledger_nonce: Nonce) -> Result<()> {
         let lane = lane.clone();
-        self.writer()?.call(Load::Moves(1), move |tx| tx.adopt(&lane, ledger_nonce)).await?
+        self.write(Load::Patient(1), move |tx| tx.adopt(&lane, ledger_nonce)).await?
     }
 
     async fn lanes(&self) -> Result<Vec<Lane>> {
-        self.readers.call(|reader| reader.lanes()).await
+        self.read(|reader| reader.lanes()).await
     }
 }

@@ -7,18 +7,17 @@
 //! changes; the trail is only appended to; the index of what is due holds live rows alone; keys
 //! are found by a number, not by their text.
 
-use rusqlite::Connection;
+use landfall_sqlite::Layout;
 
-use crate::fault::Done;
-
-/// Marks the file as ours: "LFLD" in ASCII.
-pub(crate) const APPLICATION_ID: i64 = 0x4C46_4C44;
-
-/// The schema this build reads and writes.
-pub(crate) const SCHEMA_VERSION: i64 = STEPS.len() as i64;
-
-/// Step `i` leads from version `i` to `i + 1`.
-const STEPS: [&str; 2] = [FIRST, CONFIRMED];
+/// The mark of the file, its schema, and the memory of its connections.
+pub(crate) const LAYOUT: Layout = Layout {
+    // "LFLD" in ASCII.
+    application_id: 0x4C46_4C44,
+    steps: &[FIRST, CONFIRMED],
+    page_cache_kib: 64 * 1024,
+    // More than there are statements.
+    statements_kept: 128,
+};
 
 const FIRST: &str = "
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -140,15 +139,3 @@ CREATE TABLE claim_waiters (
 
 /// The fact that the far side of a transfer has its part for good.
 const CONFIRMED: &str = "ALTER TABLE transfers ADD COLUMN confirmed INTEGER NOT NULL DEFAULT 0;";
-
-/// Brings the file from `version` to the newest, each step in a transaction of its own.
-pub(crate) fn migrate(db: &mut Connection, version: i64) -> Done<()> {
-    for (step, sql) in STEPS.iter().enumerate().skip(version as usize) {
-        let tx = db.transaction()?;
-        tx.execute_batch(sql)?;
-        tx.pragma_update(None, "application_id", APPLICATION_ID)?;
-        tx.pragma_update(None, "user_version", step as i64 + 1)?;
-        tx.commit()?;
-    }
-    Ok(())
-}

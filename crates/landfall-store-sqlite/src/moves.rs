@@ -3,10 +3,10 @@
 //! **Invariant:** a plain move never changes which attempt carries a transfer; opening and
 //! settling alone do.
 
-use landfall_core::store::{Applied, AppliedBatch, StoreError};
+use landfall_core::store::{Applied, AppliedBatch};
 use landfall_core::{Move, TransferId, trail};
 
-use crate::fault::{Done, Fault, int, time};
+use crate::fault::{Done, corrupt, int, time};
 use crate::writer::Tx;
 
 /// A move with everything worked out that does not need the writer.
@@ -32,10 +32,10 @@ impl Prepared {
     /// Plain moves, which leave every transfer in the attempt it is in.
     pub(crate) fn plain(moves: Vec<Move>) -> Done<Vec<Prepared>> {
         if let Some(broken) = moves.iter().find(|step| step.attempt != step.from_attempt) {
-            return Err(Fault(StoreError::Corrupt(format!(
+            return Err(corrupt(format!(
                 "a move of transfer {} changes its attempt without opening or settling one",
                 broken.id
-            ))));
+            )));
         }
         Prepared::all(moves)
     }

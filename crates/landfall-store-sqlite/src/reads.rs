@@ -4,13 +4,18 @@ use landfall_core::store::ListFilter;
 use landfall_core::{
     AttemptId, Fingerprint, Payload, Stage, State, TrailEntry, Transfer, TransferId, trail,
 };
-use rusqlite::{OptionalExtension, Row, ToSql};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql};
 
 use crate::attempts::unpack;
-use crate::codes::rail_named;
+use crate::codes::{Codes, rail_named};
 use crate::fault::{Done, corrupt, int, time, uint};
-use crate::readers::Reader;
 use crate::writer::Tx;
+
+/// A connection as reads see it, whether a reader's or the writer's.
+pub(crate) struct Reader<'a> {
+    pub db: &'a Connection,
+    pub codes: &'a Codes,
+}
 
 impl Tx<'_> {
     /// Takes what is due and pushes it on. `(push, horizon)` in milliseconds.

@@ -19,7 +19,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("near-primitives", &["landfall-rail-near", "landfall-sim"]),
     ("near-crypto", &["landfall-rail-near", "landfall-sim"]),
     ("tokio-postgres", &["landfall-ledger-postgres", "landfall-store-postgres"]),
-    ("rusqlite", &["landfall-ledger", "landfall-store-sqlite"]),
+    ("rusqlite", &["landfall-ledger", "landfall-sqlite", "landfall-store-sqlite"]),
     ("mysql_async", &["landfall-ledger-mysql", "landfall-store-mysql"]),
     ("aws-config", &["landfall-queue-sqs"]),
     ("aws-sdk-sqs", &["landfall-queue-sqs"]),

@@ -3,18 +3,18 @@
 //! A step, once released, is never changed; a change of layout is another step. The version is
 //! the file's own `user_version`.
 
-use rusqlite::Connection;
+use landfall_sqlite::Layout;
 
-use super::fault::Done;
-
-/// Marks the file as ours: "LFBK" in ASCII.
-pub(crate) const APPLICATION_ID: i64 = 0x4C46_424B;
-
-/// The schema this build reads and writes.
-pub(crate) const SCHEMA_VERSION: i64 = STEPS.len() as i64;
-
-/// Step `i` leads from version `i` to `i + 1`.
-const STEPS: [&str; 1] = [FIRST];
+/// The mark of the file, its schema, and the memory of its connections.
+pub(crate) const LAYOUT: Layout = Layout {
+    // "LFBK" in ASCII.
+    application_id: 0x4C46_424B,
+    steps: &[FIRST],
+    // Ids are random, so their index is read all over.
+    page_cache_kib: 32 * 1024,
+    // More than there are statements.
+    statements_kept: 32,
+};
 
 const FIRST: &str = "
 -- Whose book it is: name and kind.
@@ -55,15 +55,3 @@ CREATE UNIQUE INDEX operations_request ON operations (req_id, verb) WHERE req_id
 CREATE UNIQUE INDEX operations_reference ON operations (reference) WHERE reference IS NOT NULL;
 CREATE INDEX operations_account ON operations (user, asset, seq);
 ";
-
-/// Brings the file from `version` to the newest, each step in a transaction of its own.
-pub(crate) fn migrate(db: &mut Connection, version: i64) -> Done<()> {
-    for (step, sql) in STEPS.iter().enumerate().skip(version as usize) {
-        let tx = db.transaction()?;
-        tx.execute_batch(sql)?;
-        tx.pragma_update(None, "application_id", APPLICATION_ID)?;
-        tx.pragma_update(None, "user_version", step as i64 + 1)?;
-        tx.commit()?;
-    }
-    Ok(())
-}

@@ -1,24 +1,14 @@
-//! The one writer: operations of many callers in one transaction, one fsync for all of them.
+//! What the one writer does with operations, and what it remembers between transactions.
 //!
-//! **Invariant:** a job is answered after the commit that holds it, or told that there was none.
-//! **Rule:** a job that meets a fault cannot spoil the others: the transaction is rolled back and
-//! each of its jobs is done again in one of its own. So a job must be able to run twice.
+//! Not here: threads and groups (`landfall_sqlite::Writer`).
 
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
-
+use landfall_sqlite::{Job, Keeper, transaction};
 use rusqlite::Connection;
-use tokio::sync::oneshot;
 
-use super::fault::{Done, Fault, corrupt};
-use super::open::Lock;
+use super::fault::{Done, corrupt};
 use super::rows;
-use crate::book::{BookError, Result};
 use crate::rules::{self, Account, Decision};
 use crate::words::{Answer, Entry, Kind, Operation, Outcome, Terms};
-
-/// Jobs taken into one transaction: more than there are callers, short of a long pause.
-const GROUP_JOBS: usize = 4096;
 
 /// A transaction in progress, as jobs see it.
 pub(crate) struct Tx<'a> {
@@ -73,130 +63,35 @@ impl Tx<'_> {
     }
 }
 
-/// Work for the writer, which may have to run twice.
-trait Job: Send {
-    fn run(&mut self, tx: &mut Tx<'_>) -> Done<()>;
-    /// Sends the answer of the last run, or the failure of its commit.
-    fn finish(self: Box<Self>, committed: Result<()>);
-}
-
-struct Work<F, T> {
-    run: F,
-    answer: Option<T>,
-    reply: oneshot::Sender<Result<T>>,
-}
-
-impl<F, T> Job for Work<F, T>
-where
-    F: FnMut(&mut Tx<'_>) -> Done<T> + Send,
-    T: Send,
-{
-    fn run(&mut self, tx: &mut Tx<'_>) -> Done<()> {
-        self.answer = Some((self.run)(tx)?);
-        Ok(())
-    }
-
-    fn finish(self: Box<Self>, committed: Result<()>) {
-        let Work { answer, reply, .. } = *self;
-        let lost = || BookError::Unavailable("the job never ran".into());
-        // A caller that has gone away does not want its answer.
-        let _ = reply.send(committed.and_then(|()| answer.ok_or_else(lost)));
-    }
-}
-
-/// The handle to the writer's thread, which ends when this is dropped.
-pub(crate) struct Writer {
-    jobs: Option<Sender<Box<dyn Job>>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Writer {
-    /// Starts the thread. It keeps `lock` until the connection is closed.
-    pub(crate) fn start(db: Connection, kind: Kind, lock: Lock) -> Done<Writer> {
-        let (jobs, inbox) = channel();
-        let mut room = Room { head: rows::head(&db)?, db, kind };
-        let work = move || {
-            room.serve(&inbox);
-            drop(room);
-            drop(lock);
-        };
-        let thread = std::thread::Builder::new()
-            .name("book-writer".into())
-            .spawn(work)
-            .map_err(|error| Fault(BookError::Unavailable(error.to_string())))?;
-        Ok(Writer { jobs: Some(jobs), thread: Some(thread) })
-    }
-
-    /// Has the job done in the next transaction and waits for its commit.
-    pub(crate) async fn call<T: Send + 'static>(
-        &self,
-        run: impl FnMut(&mut Tx<'_>) -> Done<T> + Send + 'static,
-    ) -> Result<T> {
-        let gone = || BookError::Unavailable("the writer has stopped".into());
-        let (reply, answer) = oneshot::channel();
-        let job = Box::new(Work { run, answer: None, reply });
-        self.jobs.as_ref().ok_or_else(gone)?.send(job).map_err(|_| gone())?;
-        answer.await.map_err(|_| gone())?
-    }
-}
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        self.jobs = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-/// What the thread works with.
-struct Room {
+/// What the writer's thread works with.
+pub(crate) struct BookKeeper {
     db: Connection,
     kind: Kind,
     /// The newest line that is committed.
     head: u64,
 }
 
-impl Room {
-    fn serve(&mut self, inbox: &Receiver<Box<dyn Job>>) {
-        while let Ok(first) = inbox.recv() {
-            let mut group = vec![first];
-            group.extend(inbox.try_iter().take(GROUP_JOBS - 1));
-            match self.commit(&mut group) {
-                Err(Fault(error)) if group.len() > 1 => {
-                    tracing::warn!(%error, jobs = group.len(), "group failed; doing each alone");
-                    for job in group {
-                        let mut alone = [job];
-                        let committed = self.commit(&mut alone).map_err(|fault| fault.0);
-                        let [job] = alone;
-                        job.finish(committed);
-                    }
-                }
-                committed => {
-                    let committed = committed.map_err(|fault| fault.0);
-                    group.into_iter().for_each(|job| job.finish(committed.clone()));
-                }
-            }
-        }
-    }
-
-    fn commit(&mut self, group: &mut [Box<dyn Job>]) -> Done<()> {
-        let done = self.run(group);
-        if done.is_err() && !self.db.is_autocommit() {
-            self.db.execute_batch("ROLLBACK")?;
-        }
-        self.head = done?;
-        Ok(())
-    }
-
-    fn run(&self, group: &mut [Box<dyn Job>]) -> Done<u64> {
-        self.db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-        let mut tx = Tx { db: &self.db, kind: self.kind, head: self.head };
-        for job in group {
-            job.run(&mut tx)?;
-        }
-        let head = tx.head;
-        self.db.prepare_cached("COMMIT")?.execute([])?;
-        Ok(head)
+impl BookKeeper {
+    pub(crate) fn new(db: Connection, kind: Kind) -> Done<BookKeeper> {
+        Ok(BookKeeper { head: rows::head(&db)?, db, kind })
     }
 }
+
+impl Keeper for BookKeeper {
+    type Tx<'a> = Tx<'a>;
+    const NAME: &'static str = "book";
+
+    fn commit(&mut self, group: &mut [Box<dyn Job<BookKeeper>>]) -> Done<()> {
+        self.head = transaction(&self.db, || {
+            let mut tx = Tx { db: &self.db, kind: self.kind, head: self.head };
+            for job in group {
+                job.run(&mut tx)?;
+            }
+            Ok(tx.head)
+        })?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

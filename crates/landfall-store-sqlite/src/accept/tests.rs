@@ -5,6 +5,7 @@ use std::sync::Arc;
 use landfall_conformance::{ManualClock, World};
 use landfall_core::store::{Accepted, Store};
 use landfall_core::{NewTransfer, RailName};
+use landfall_sqlite::Load;
 
 use super::key_hash;
 use crate::{SqliteOptions, SqliteStore};
@@ -28,8 +29,7 @@ async fn check_apart(first: (&str, &str), second: (&str, &str)) {
 
     let one = world.accept(new(first)).await;
     let shared = key_hash(RailName::Near, second.0, second.1);
-    let writer = store.writer().expect("writable");
-    let meet = writer.call(crate::writer::Load::Moves(1), move |tx| {
+    let meet = store.write(Load::Patient(1), move |tx| {
         Ok(tx.db.execute("UPDATE key_hashes SET hash = ?1", [shared])?)
     });
     assert_eq!(meet.await, Ok(1));
