@@ -175,8 +175,8 @@ pub struct StoreIdentity {
     /// Names the life of the server process behind the store: a restart, a promoted replica or a
     /// restored backup MUST have another. A store inside this process lives as long as it is open.
     pub incarnation: String,
-    /// Whether it lives in a process of its own, which others use, too, and which may be replaced by
-    /// one that knows less.
+    /// Whether it lives in a process of its own, which others use, too, and which may be replaced
+    /// by one that knows less.
     pub shared: bool,
 }
 

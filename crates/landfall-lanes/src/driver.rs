@@ -21,8 +21,8 @@ use crate::owner::Batch;
 use crate::reconcile::{self, Verdict};
 use crate::resolve::{Carried, Ended, Resolve};
 
-/// How long an attempt may be in no block before operators are shown it: many blocks, so that a slow
-/// node alone alarms nobody.
+/// How long an attempt may be in no block before operators are shown it: many blocks, so that a
+/// slow node alone alarms nobody.
 const ADRIFT_AFTER_MS: u64 = 10_000;
 
 /// Why a driver stopped serving its lane.

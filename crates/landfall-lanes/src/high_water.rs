@@ -6,9 +6,10 @@
 //! sent. A store that is behind a mark has forgotten an attempt that may have been sent.
 //!
 //! The file is a log of lines, `store ID ;`, `life INCARNATION ;` or `lane EPOCH NONCE NAME ;`,
-//! rewritten when opened and when it has grown. Each begins on a new line and ends with its semicolon, so that one torn by a
-//! full disk spoils neither itself nor the next. It is not synced: it guards against stores that
-//! go back, not against power loss, after which the ledger's own nonces tell.
+//! rewritten when opened and when it has grown. Each begins on a new line and ends with its
+//! semicolon, so that one torn by a full disk spoils neither itself nor the next. It is not synced:
+//! it guards against stores that go back, not against power loss, after which the ledger's own
+//! nonces tell.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -165,8 +166,8 @@ impl HighWater {
         written
     }
 
-    /// Remembers in which life of the store the lanes were looked over, after others had the time to
-    /// object.
+    /// Remembers in which life of the store the lanes were looked over, after others had the time
+    /// to object.
     pub fn lived(&self, incarnation: &str) -> io::Result<()> {
         if self.has_lived(incarnation) {
             return Ok(());

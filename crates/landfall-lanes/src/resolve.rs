@@ -102,8 +102,8 @@ impl Resolve {
         }
     }
 
-    /// Whether it still waits for its fate, as the store has it: an operator may have decided it, and
-    /// then it must not be sent any more. None if that cannot be told now.
+    /// Whether it still waits for its fate, as the store has it: an operator may have decided it,
+    /// and then it must not be sent any more. None if that cannot be told now.
     async fn is_open(&self) -> Option<bool> {
         let Attempt { id, hash, .. } = &self.carried.attempt;
         let stored = self.shared.store.attempt(*id).await.ok()?;

@@ -201,8 +201,8 @@ fn a_promoted_replica_that_was_behind_halts_the_lanes_until_they_are_adopted() {
     world.halts_and_goes_on_once_adopted(process);
 }
 
-/// The forgotten attempts are the one instance's; adopted is with the folder of the other, which may
-/// not know of them.
+/// What is forgotten is the one instance's; adopted is with the folder of the other, which may not
+/// know of it.
 #[test]
 fn two_instances_on_a_restored_postgres_pay_nobody_twice_and_go_on_once_one_adopted() {
     let postgres = Postgres::start().expect("PostgreSQL starts");
