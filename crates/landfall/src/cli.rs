@@ -18,7 +18,7 @@ pub const DEV_DATA: &str = "landfall-data/dev";
 #[command(
     name = "landfall",
     version,
-    about = "Relays token payouts and lands each exactly once",
+    about = "Relays payouts and transfers, and lands each exactly once",
     after_help = EXIT_CODES
 )]
 pub struct Arguments {
@@ -223,12 +223,12 @@ pub enum Lanes {
 }
 
 #[derive(Debug, Clone, Args)]
+#[command(group = clap::ArgGroup::new("which").required(true).args(["lanes", "all"]))]
 pub struct AdoptArguments {
     /// The lanes, as `landfall lanes` names them.
-    #[arg(required_unless_present = "all")]
     pub lanes: Vec<String>,
     /// Every lane that is halted or behind.
-    #[arg(long, conflicts_with = "lanes")]
+    #[arg(long)]
     pub all: bool,
     /// Does not ask: what is unexplained was looked into.
     #[arg(long)]
