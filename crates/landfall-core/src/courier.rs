@@ -21,9 +21,9 @@ pub struct Turn {
     /// The caller itself has stored this state a moment ago, so nobody has made its call before.
     /// Otherwise somebody may have, and the answer may be lost: look before repeating.
     pub first: bool,
-    /// Since when the call that the state asks for may have been made.
+    /// Since when the call that the state asks for may have been made, in Unix time. How long ago
+    /// that is the courier MUST ask its own clock right before a call: looking takes time.
     pub since_ms: u64,
-    pub now_ms: u64,
 }
 
 /// What is to be stored after a turn.

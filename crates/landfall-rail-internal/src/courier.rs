@@ -13,7 +13,7 @@ use futures::future::join_all;
 use landfall_core::courier::{Courier, Known, Step, Turn};
 use landfall_core::internal::{self, Order, State};
 use landfall_core::rail::{EndpointHealth, RailError};
-use landfall_core::{BadField, Event, Payload, RailName, Stage, Transfer, machine};
+use landfall_core::{BadField, Clock, Event, Payload, RailName, Stage, Transfer, machine};
 use parking_lot::Mutex;
 
 use crate::adapter::{Answer, Leg, Operation, ServiceAdapter};
@@ -26,6 +26,7 @@ const KNOWN_USERS_MAX: usize = 100_000;
 /// Moves funds between the configured services.
 pub struct InternalRail {
     services: BTreeMap<String, Arc<dyn ServiceAdapter>>,
+    clock: Arc<dyn Clock>,
     /// Whom a service has called known: users do not go away.
     known_users: Mutex<HashSet<(String, u64)>>,
 }
@@ -52,7 +53,10 @@ struct Errand<'a> {
 }
 
 impl InternalRail {
-    pub fn new(services: Vec<Arc<dyn ServiceAdapter>>) -> Result<InternalRail, BadServices> {
+    pub fn new(
+        services: Vec<Arc<dyn ServiceAdapter>>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<InternalRail, BadServices> {
         let mut by_name = BTreeMap::new();
         for service in services {
             let name = service.name().to_owned();
@@ -60,7 +64,7 @@ impl InternalRail {
                 return Err(BadServices(name));
             }
         }
-        Ok(InternalRail { services: by_name, known_users: Mutex::default() })
+        Ok(InternalRail { services: by_name, clock, known_users: Mutex::default() })
     }
 
     /// Names of the services, sorted.
@@ -109,7 +113,13 @@ impl InternalRail {
                 };
                 let finding = match turn.first {
                     true => verdict::answered(call(&**service, operation, errand.leg).await),
-                    false => look(&**service, operation, errand.leg, turn).await,
+                    false => {
+                        let is_remembered = || {
+                            let window_ms = service.dedupe_window_ms();
+                            verdict::remembered(window_ms, turn.since_ms, self.clock.now_ms())
+                        };
+                        look(&**service, operation, errand.leg, is_remembered).await
+                    }
                 };
                 let who = format!("{operation} at {}", service.name());
                 Ok(verdict::step(operation, finding, source.commits(), &who))
@@ -164,12 +174,11 @@ async fn look(
     service: &dyn ServiceAdapter,
     operation: Operation,
     leg: Leg<'_>,
-    turn: Turn,
+    is_remembered: impl Fn() -> bool,
 ) -> Finding {
     let standing = service.query(leg.req_id, operation).await;
-    let window_ms = service.dedupe_window_ms();
-    let remembered = verdict::remembered(window_ms, turn.since_ms, turn.now_ms);
-    match verdict::found(operation, standing, remembered) {
+    // Asked after the query, whose answer may have taken its time, and right before the call.
+    match verdict::found(operation, standing, is_remembered()) {
         Found::Known(finding) => finding,
         Found::Done => verdict::same(call(service, operation, leg).await),
         Found::CallAgain => match call(service, operation, leg).await {

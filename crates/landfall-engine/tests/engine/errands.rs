@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -19,12 +20,18 @@ use landfall_queue_ring::RingQueue;
 use landfall_store_memory::MemoryStore;
 use parking_lot::Mutex;
 
+use crate::slow::SlowStore;
+
+const HOUR_MS: u64 = 3_600_000;
+
 /// What the next turns come to; when nothing is left, the happy path.
 #[derive(Default)]
 struct Script {
     steps: VecDeque<Step>,
     /// State, whether it was confirmed, and whether the turn was the first, of every turn.
     turns: Vec<(&'static str, bool, bool)>,
+    /// Since when the call of each turn may have been made.
+    since_ms: Vec<u64>,
     hangs: bool,
 }
 
@@ -66,7 +73,7 @@ impl Courier for FakeCourier {
         }
         let mut script = self.script.lock();
         script.turns.push((transfer.state.name(), transfer.confirmed, turn.first));
-        assert!(turn.since_ms <= turn.now_ms);
+        script.since_ms.push(turn.since_ms);
         script.steps.pop_front().unwrap_or_else(|| Step::Go(happy(transfer)))
     }
 
@@ -103,12 +110,16 @@ impl Town {
         let clock: Arc<dyn Clock> = Arc::new(TimerClock::starting_at(1_700_000_000_000));
         let store = Arc::new(MemoryStore::new(clock.clone()));
         let courier = Arc::new(FakeCourier::default());
-        let engine = start(&clock, &store, &courier, &settings).await;
+        let engine = start(&clock, store.clone(), &courier, &settings).await;
         Town { clock, store, courier, settings, engine }
     }
 
     async fn another_engine(&self) -> Arc<Engine> {
-        start(&self.clock, &self.store, &self.courier, &self.settings).await
+        self.engine_on(self.store.clone()).await
+    }
+
+    async fn engine_on(&self, store: Arc<dyn Store>) -> Arc<Engine> {
+        start(&self.clock, store, &self.courier, &self.settings).await
     }
 
     fn script(&self, steps: impl IntoIterator<Item = Step>) {
@@ -150,12 +161,12 @@ impl Town {
 
 async fn start(
     clock: &Arc<dyn Clock>,
-    store: &Arc<MemoryStore>,
+    store: Arc<dyn Store>,
     courier: &Arc<FakeCourier>,
     settings: &Settings,
 ) -> Arc<Engine> {
     let parts = Parts {
-        store: store.clone(),
+        store,
         queue: Arc::new(RingQueue::new(4)),
         rails: Vec::new(),
         couriers: vec![courier.clone()],
@@ -267,6 +278,55 @@ async fn many_workers_on_one_transfer_are_harmless() {
         assert_eq!(trail.last(), Some(&"committed"));
         assert_eq!(trail.iter().filter(|name| **name == "CONFIRMED").count(), 1);
     }
+}
+
+/// A paused process, say: it wakes when services have long forgotten what others did meanwhile.
+#[tokio::test(start_paused = true)]
+async fn whoever_was_held_up_between_announcement_and_call_looks_before_it_calls() {
+    for others_finish_it in [true, false] {
+        let mut town = Town::new().await;
+        let slow = Arc::new(SlowStore::on(town.store.clone()));
+        let held_up = town.engine_on(slow.clone()).await;
+        let other = std::mem::replace(&mut town.engine, held_up);
+        if !others_finish_it {
+            other.abort().await;
+        }
+        slow.apply_ms.store(HOUR_MS, Ordering::Relaxed);
+        town.submit("k").await;
+        town.pass(HOUR_MS / 2).await;
+        let before = town.turns();
+        assert_eq!(town.find("k").await.state.is_final(), others_finish_it);
+        town.pass(HOUR_MS).await;
+        let turns = town.turns().split_off(before.len());
+        match others_finish_it {
+            true => assert_eq!(turns, [], "nothing is left to be called"),
+            false => assert_eq!(turns[0], ("source_pending", false, false), "as any later turn"),
+        }
+        assert_eq!(town.find("k").await.state.name(), "committed");
+    }
+}
+
+/// The window is that of the call in question, not of what others have called since.
+#[tokio::test(start_paused = true)]
+async fn the_age_of_a_call_is_that_of_the_state_which_was_read() {
+    let mut town = Town::new().await;
+    town.script([Step::Go(Known::events(&[Event::SourceCall])), doubt("timeout")]);
+    let slow = Arc::new(SlowStore::on(town.store.clone()));
+    let held_up = town.engine_on(slow.clone()).await;
+    std::mem::replace(&mut town.engine, held_up).abort().await;
+    let submitted = town.submit("k").await;
+    town.pass(100).await;
+    slow.trail_ms.store(HOUR_MS, Ordering::Relaxed);
+    town.pass(HOUR_MS / 4).await;
+    let other = town.another_engine().await;
+    town.pass(HOUR_MS / 4).await;
+    assert_eq!(town.find("k").await.state.name(), "committed");
+    let before = town.turns().len();
+    town.pass(HOUR_MS).await;
+    assert_eq!(town.turns()[before..], [("source_pending", false, false)]);
+    let since_ms = town.courier.script.lock().since_ms[before];
+    assert!(since_ms < submitted.created_ms + 1_000, "{since_ms}");
+    drop(other);
 }
 
 #[tokio::test(start_paused = true)]

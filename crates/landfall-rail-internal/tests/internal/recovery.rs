@@ -108,7 +108,7 @@ async fn worker(
     branches: [&Arc<Branch>; 2],
 ) -> Arc<Engine> {
     let services = branches.map(|branch| branch.clone() as Arc<dyn ServiceAdapter>).to_vec();
-    let rail = InternalRail::new(services).expect("two services");
+    let rail = InternalRail::new(services, clock.clone()).expect("two services");
     let parts = Parts {
         store: store.clone(),
         queue: Arc::new(RingQueue::new(16)),
