@@ -18,8 +18,9 @@ use crate::transfer::Transfer;
 /// When and by whom a transfer is acted on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Turn {
-    /// The caller itself has stored this state a moment ago, so nobody has made its call before.
-    /// Otherwise somebody may have, and the answer may be lost: look before repeating.
+    /// The caller itself has stored this state a moment ago, so nobody had made its call before.
+    /// Somebody may meanwhile: this one's may be the second to arrive. Otherwise it may have been
+    /// made, and the answer be lost: look before repeating.
     pub first: bool,
     /// Since when the call that the state asks for may have been made, in Unix time. How long ago
     /// that is the courier MUST ask its own clock right before a call: looking takes time.

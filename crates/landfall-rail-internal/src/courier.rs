@@ -111,15 +111,13 @@ impl InternalRail {
                     Operation::Deposit => self.service(&order.target)?,
                     Operation::Withdraw | Operation::Commit | Operation::Rollback => source,
                 };
+                let is_remembered = || {
+                    let window_ms = service.dedupe_window_ms();
+                    verdict::remembered(window_ms, turn.since_ms, self.clock.now_ms())
+                };
                 let finding = match turn.first {
-                    true => verdict::answered(call(&**service, operation, errand.leg).await),
-                    false => {
-                        let is_remembered = || {
-                            let window_ms = service.dedupe_window_ms();
-                            verdict::remembered(window_ms, turn.since_ms, self.clock.now_ms())
-                        };
-                        look(&**service, operation, errand.leg, is_remembered).await
-                    }
+                    true => ask(&**service, operation, errand.leg, is_remembered).await,
+                    false => look(&**service, operation, errand.leg, is_remembered).await,
                 };
                 let who = format!("{operation} at {}", service.name());
                 Ok(verdict::step(operation, finding, source.commits(), &who))
@@ -169,6 +167,25 @@ async fn call(service: &dyn ServiceAdapter, operation: Operation, leg: Leg<'_>) 
     }
 }
 
+/// Makes a call. A refusal is what the query then says it is: another worker's call, or an earlier
+/// one of ours, may have come first, and be what the service refuses to do twice. `is_certain`:
+/// whether it counts also where the service has no record.
+async fn ask(
+    service: &dyn ServiceAdapter,
+    operation: Operation,
+    leg: Leg<'_>,
+    is_certain: impl Fn() -> bool,
+) -> Finding {
+    match call(service, operation, leg).await {
+        Answer::Done => Finding::Done,
+        Answer::Pending { kind, message } => Finding::Open { kind, message },
+        Answer::Refused(why) => {
+            let standing = service.query(leg.req_id, operation).await;
+            verdict::confirmed(standing, why, is_certain())
+        }
+    }
+}
+
 /// Finds out what became of a call that may have been made, and makes it again where that is safe.
 async fn look(
     service: &dyn ServiceAdapter,
@@ -181,12 +198,8 @@ async fn look(
     match verdict::found(operation, standing, is_remembered()) {
         Found::Known(finding) => finding,
         Found::Done => verdict::same(call(service, operation, leg).await),
-        Found::CallAgain => match call(service, operation, leg).await {
-            Answer::Refused(why) => {
-                verdict::confirmed(service.query(leg.req_id, operation).await, &why)
-            }
-            answer => verdict::answered(answer),
-        },
+        // An earlier call may be on its way still: off the record it could be done yet.
+        Found::CallAgain => ask(service, operation, leg, || false).await,
     }
 }
 

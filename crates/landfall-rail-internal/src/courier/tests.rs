@@ -211,7 +211,16 @@ fn told(step: &Step) -> String {
 #[rustfmt::skip]
 const TABLE: &[(&str, [&str; 4])] = &[
     ("first !=done", ["go SourceOk TargetCall", "go confirmed", "go TargetOk", "go RollbackOk"]),
-    ("first !=refused", ["go SourceFail (no)", "go TargetFail (no)",
+    // Somebody else's call may have come first.
+    ("first !=refused ?=done",
+        ["go SourceOk TargetCall", "go confirmed", "go TargetOk", "go RollbackOk"]),
+    ("first !=refused ?=refused", ["go SourceFail (recorded)", "go TargetFail (recorded)",
+        "wait Retry commit_refused", "wait RollbackFail rollback_refused"]),
+    ("first !=refused ?=working", ["wait Retry in_progress", "wait Retry in_progress",
+        "wait Retry in_progress", "wait - in_progress"]),
+    ("first !=refused ?=silent",
+        ["wait Retry mute", "wait Retry mute", "wait Retry mute", "wait - mute"]),
+    ("first !=refused ?=unknown", ["go SourceFail (no)", "go TargetFail (no)",
         "wait Retry commit_refused", "wait RollbackFail rollback_refused"]),
     ("first !=pending", ["wait Retry lost", "wait Retry lost", "wait Retry lost", "wait - lost"]),
 
@@ -357,6 +366,22 @@ async fn a_query_that_outlasts_the_dedupe_window_is_followed_by_no_call() {
         let step = world.rail.act(&transfer(KEY, State::SourcePending, false), turn).await;
         assert_eq!(told(&step), expected);
         assert!(!world.trace().contains(" withdraw="), "{}", world.trace());
+    }
+}
+
+/// What another worker did before the refusal may be forgotten by then.
+#[tokio::test]
+async fn a_refusal_off_the_record_counts_only_within_the_dedupe_window() {
+    for (query_ms, expected) in
+        [(1_000, "go SourceFail (no)"), (WINDOW_MS, "wait Retry refusal_unconfirmed")]
+    {
+        let world = world(|script| {
+            script.query_ms = query_ms;
+            script.answer = Answer::Refused("no".to_owned());
+            script.standings = Mutex::new(vec![Standing::Unknown]);
+        });
+        let step = world.rail.act(&transfer(KEY, State::SourcePending, false), turn()).await;
+        assert_eq!(told(&step), expected);
     }
 }
 
