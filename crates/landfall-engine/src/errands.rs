@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use landfall_core::BadField;
 use landfall_core::courier::{Courier, Doubt, Known, Step, Turn};
 use landfall_core::queue::Hint;
-use landfall_core::store::Applied;
+use landfall_core::store::{Applied, Store, StoreError};
 use landfall_core::{
     Certificate, Clock, Event, Fault, Illegal, Move, Note, Payload, RailName, Stage, TrailEvent,
     Transfer, TransferId,
@@ -132,16 +132,11 @@ impl Errands {
         self.core.store.transfers(&[id]).await.ok()?.pop()
     }
 
-    /// Since when the call that the state asks for may have been made.
+    /// Since when the call that the state asks for may have been made; where that is not known, the
+    /// earliest it can be.
     async fn since_ms(&self, transfer: &Transfer) -> u64 {
-        let trail = self.core.store.trail(transfer.id).await.unwrap_or_default();
-        // Of this very state: others may have moved the transfer since it was read.
-        let announcement = match transfer.confirmed {
-            true => TrailEvent::Noted(Note::Confirmed),
-            false => TrailEvent::Entered(transfer.state),
-        };
-        let began = trail.iter().rev().find(|entry| entry.event == announcement);
-        began.map_or(transfer.created_ms, |entry| entry.at_ms)
+        let announced = announced_ms(&*self.core.store, transfer).await;
+        announced.ok().flatten().unwrap_or(transfer.created_ms)
     }
 
     /// Stores what a step came to. None if somebody else moved it, or the store did not answer:
@@ -256,6 +251,20 @@ impl Errands {
             }
         }
     }
+}
+
+/// When the call that the state asks for was announced; none if the trail does not tell.
+pub(crate) async fn announced_ms(
+    store: &dyn Store,
+    transfer: &Transfer,
+) -> Result<Option<u64>, StoreError> {
+    // Of this very state: others may have moved the transfer since it was read.
+    let announcement = match transfer.confirmed {
+        true => TrailEvent::Noted(Note::Confirmed),
+        false => TrailEvent::Entered(transfer.state),
+    };
+    let trail = store.trail(transfer.id).await?;
+    Ok(trail.iter().rev().find(|entry| entry.event == announcement).map(|entry| entry.at_ms))
 }
 
 fn note(which: &Mutex<HashMap<TransferId, String>>, id: TransferId, story: Option<String>) {

@@ -12,8 +12,8 @@ use landfall_lanes::Owner;
 use crate::engine::Engine;
 use crate::{errands, settle};
 
-/// Retries of one step after which an operator may decide it although the service still answers: it
-/// may refuse for ever what it must not.
+/// Retries of one step after which an operator may decide it although it is not adrift, where the
+/// word would hold: a service may refuse for ever what it must not, or be gone for good.
 const LONG_TRIED: u32 = 10;
 /// How long a decision keeps its lane from others: reading the members and one commit take less.
 const DECIDE_LEASE_MS: u64 = 10_000;
@@ -34,7 +34,10 @@ pub enum OperateError {
          lease has ended ({left_s} s), then try again"
     )]
     LaneHeld { lane: LaneId, holder: String, left_s: u64 },
-    #[error("transfer {0} is not adrift: the services are still asked")]
+    #[error(
+        "transfer {0} is not adrift: the relay still asks its service, and the call may still be \
+         made; only what the relay has set aside can be decided"
+    )]
     NotAdrift(String),
     #[error("{0}")]
     Useless(String),
@@ -112,7 +115,9 @@ async fn decide_leased(
     Ok(moved)
 }
 
-/// Decides a transfer whose service has forgotten whether it acted, by an operator's `word`.
+/// Decides a transfer whose service has forgotten whether it acted, by an operator's `word`. Of one
+/// that was not set aside the word is taken only where it would hold: a withdrawal that is called
+/// unmade may not be made later.
 pub async fn rule(
     store: &dyn Store,
     courier: &dyn Courier,
@@ -121,7 +126,7 @@ pub async fn rule(
     word: &Certificate,
     now_ms: u64,
 ) -> Result<Transfer, OperateError> {
-    if transfer.aside.is_none() && transfer.stage_retries < LONG_TRIED {
+    if transfer.aside.is_none() && !is_hopeless(store, courier, transfer).await? {
         return Err(OperateError::NotAdrift(transfer.key.clone()));
     }
     let known = courier.ruled(transfer, took_effect).map_err(OperateError::Useless)?;
@@ -131,6 +136,19 @@ pub async fn rule(
         [Applied::Applied] => Ok(step.applied_to(transfer)),
         _ => Err(OperateError::Moved),
     }
+}
+
+/// Tried for long, and nothing that is still called can make an operator's word untrue.
+async fn is_hopeless(
+    store: &dyn Store,
+    courier: &dyn Courier,
+    transfer: &Transfer,
+) -> Result<bool, StoreError> {
+    if transfer.stage_retries < LONG_TRIED {
+        return Ok(false);
+    }
+    let since_ms = errands::announced_ms(store, transfer).await?;
+    Ok(since_ms.is_some_and(|since_ms| courier.would_hold(transfer, since_ms)))
 }
 
 /// The attempt and its members, if it can be decided so.

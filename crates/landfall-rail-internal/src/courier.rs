@@ -260,6 +260,22 @@ impl Courier for InternalRail {
         }
     }
 
+    fn would_hold(&self, transfer: &Transfer, since_ms: u64) -> bool {
+        let Ok(Errand { order, state, .. }) = Errand::of(transfer) else { return false };
+        let name = match verdict::due(state, transfer.confirmed) {
+            Due::Call(Operation::Withdraw) => &order.source,
+            Due::Call(Operation::Deposit) => &order.target,
+            // They must be done in the end: one that arrives late makes the word true.
+            Due::Call(Operation::Commit | Operation::Rollback) => return true,
+            // No word is taken of these; `ruled` says why.
+            Due::Announce(_) | Due::Nothing => return true,
+        };
+        // A service that is not configured here may be elsewhere, and be called there.
+        let service = self.services.get(name);
+        let window_ms = service.and_then(|service| service.dedupe_window_ms());
+        verdict::is_over(window_ms, since_ms, self.clock.now_ms())
+    }
+
     fn endpoints(&self) -> Vec<EndpointHealth> {
         self.services.values().map(|service| service.health()).collect()
     }

@@ -33,6 +33,8 @@ struct Script {
     /// Since when the call of each turn may have been made.
     since_ms: Vec<u64>,
     hangs: bool,
+    /// Whether an operator's word would hold.
+    holds: bool,
 }
 
 #[derive(Default)]
@@ -82,6 +84,10 @@ impl Courier for FakeCourier {
             true => Ok(Known::events(&[Event::SourceOk])),
             false => Ok(Known::refused(Event::SourceFail, "an operator said so")),
         }
+    }
+
+    fn would_hold(&self, _: &Transfer, _: u64) -> bool {
+        self.script.lock().holds
     }
 
     fn endpoints(&self) -> Vec<EndpointHealth> {
@@ -354,6 +360,36 @@ async fn more_than_there_is_room_for_waits_in_the_queue_or_the_store() {
     }
 }
 
+fn word() -> Certificate {
+    Certificate {
+        kind: CertificateKind::Operator,
+        summary: "the bank's statement shows no debit".into(),
+        evidence: serde_json::json!({}),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_tried_for_long_is_decided_only_if_no_late_call_can_make_the_word_untrue() {
+    let town = Town::new().await;
+    town.script([Step::Go(Known::events(&[Event::SourceCall]))]);
+    town.script((0..1_000).map(|_| doubt("timeout")));
+    town.submit("k").await;
+    town.pass(1_000).await;
+    let rule = async |holds| {
+        town.courier.script.lock().holds = holds;
+        let (transfer, now_ms) = (town.find("k").await, town.clock.now_ms());
+        let (store, courier) = (town.store.as_ref(), town.courier.as_ref());
+        rule(store, courier, &transfer, false, &word(), now_ms).await
+    };
+    let not_adrift = Err(OperateError::NotAdrift("k".into()));
+    assert_eq!(rule(true).await, not_adrift, "hardly tried");
+    town.pass(HOUR_MS).await;
+    town.engine.abort().await;
+    assert!(town.find("k").await.stage_retries > 10);
+    assert_eq!(rule(false).await, not_adrift, "it may still be called");
+    assert_eq!(rule(true).await.unwrap().state.name(), "failed");
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_a_service_has_forgotten_waits_for_an_operators_word() {
     let town = Town::new().await;
@@ -369,11 +405,7 @@ async fn what_a_service_has_forgotten_waits_for_an_operators_word() {
     assert_eq!(status.rails[0].adrift, 1);
     assert!(status.alerts.iter().any(|alert| alert.kind == "adrift"), "{:?}", status.alerts);
 
-    let word = Certificate {
-        kind: CertificateKind::Operator,
-        summary: "the bank's statement shows no debit".into(),
-        evidence: serde_json::json!({}),
-    };
+    let word = word();
     let now_ms = town.clock.now_ms();
     let (store, courier) = (town.store.as_ref(), town.courier.as_ref());
     let ruled = rule(store, courier, &adrift, false, &word, now_ms).await.unwrap();

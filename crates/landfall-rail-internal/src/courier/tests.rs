@@ -482,6 +482,28 @@ fn an_operators_word_stands_for_the_answer_that_is_missing() {
     }
 }
 
+/// Said of a withdrawal or deposit too early, "it never took effect" is untrue once a call that is
+/// under way arrives.
+#[test]
+fn a_word_about_what_may_still_be_called_would_not_hold() {
+    let world = world(|_| ());
+    let check = |state, confirmed, age_ms, expected| {
+        let holds = world.rail.would_hold(&transfer(KEY, state, confirmed), NOW_MS - age_ms);
+        assert_eq!(holds, expected, "{state:?} {confirmed} {age_ms}");
+    };
+    for state in [State::SourcePending, State::TargetPending] {
+        check(state, false, WINDOW_MS - 1, false);
+        check(state, false, WINDOW_MS, true);
+    }
+    check(State::TargetPending, true, 0, true);
+    check(State::Compensating, false, 0, true);
+
+    let trading = Arc::new(Script::new("trading", &Arc::default()));
+    let alone = rail(vec![trading]).expect("a rail");
+    let source_is_gone = transfer(KEY, State::SourcePending, false);
+    assert!(!alone.would_hold(&source_is_gone, NOW_MS - 2 * WINDOW_MS));
+}
+
 #[test]
 fn a_source_that_is_gone_is_still_to_commit_after_an_operators_word() {
     let trading = Arc::new(Script::new("trading", &Arc::default()));
