@@ -18,12 +18,13 @@ use crate::transfer::Transfer;
 /// When and by whom a transfer is acted on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Turn {
-    /// The caller itself has stored this state a moment ago, so nobody has made its call before.
-    /// Otherwise somebody may have, and the answer may be lost: look before repeating.
+    /// The caller itself has stored this state a moment ago, so nobody had made its call before.
+    /// Somebody may meanwhile: this one's may be the second to arrive. Otherwise it may have been
+    /// made, and the answer be lost: look before repeating.
     pub first: bool,
-    /// Since when the call that the state asks for may have been made.
+    /// Since when the call that the state asks for may have been made, in Unix time. How long ago
+    /// that is the courier MUST ask its own clock right before a call: looking takes time.
     pub since_ms: u64,
-    pub now_ms: u64,
 }
 
 /// What is to be stored after a turn.
@@ -85,6 +86,11 @@ pub trait Courier: Send + Sync + 'static {
     /// What an operator's word about an adrift transfer comes to: the call in question took effect,
     /// or it never will. Refused with the reason where the word would not help.
     fn ruled(&self, transfer: &Transfer, took_effect: bool) -> Result<Known, String>;
+
+    /// Whether such a word would hold though the transfer was not set aside: MUST be false while a
+    /// call that is under way, or is made by whoever does not know of the word yet, could make it
+    /// untrue. `since_ms` as in [`Turn`].
+    fn would_hold(&self, transfer: &Transfer, since_ms: u64) -> bool;
 
     /// Every service's health as known; makes no call.
     fn endpoints(&self) -> Vec<EndpointHealth>;

@@ -14,10 +14,10 @@ use async_trait::async_trait;
 use landfall_core::BadField;
 use landfall_core::courier::{Courier, Doubt, Known, Step, Turn};
 use landfall_core::queue::Hint;
-use landfall_core::store::Applied;
+use landfall_core::store::{Applied, Store, StoreError};
 use landfall_core::{
-    Certificate, Event, Fault, Illegal, Move, Note, Payload, RailName, Stage, TrailEvent, Transfer,
-    TransferId,
+    Certificate, Clock, Event, Fault, Illegal, Move, Note, Payload, RailName, Stage, TrailEvent,
+    Transfer, TransferId,
 };
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -31,6 +31,10 @@ use crate::status::RailStatus;
 /// Doubts that are all written into the trail; of later ones only those at powers of two, or a
 /// service that is down for a week would fill the store with them.
 const TRAIL_DOUBTS: u32 = 10;
+/// How long after a call began to be announced it is still made without a look. Longer than a
+/// commit takes, and short against every dedupe window: whoever was held up for longer does not
+/// know what others have done since, nor whether a service still remembers it.
+const FIRST_CALL_MS: u64 = 5_000;
 
 /// A rail of services at work.
 pub(crate) struct Errands {
@@ -43,6 +47,25 @@ pub(crate) struct Errands {
     /// Unknown for longer than an operator wants to wait, with what to say about each.
     stuck: Mutex<HashMap<TransferId, String>>,
     adrift: Mutex<HashMap<TransferId, String>>,
+}
+
+/// A moment by both clocks: one may be set, the other stands still while a machine sleeps.
+#[derive(Clone, Copy)]
+struct Moment {
+    now_ms: u64,
+    monotonic_ms: u64,
+}
+
+impl Moment {
+    fn now(clock: &dyn Clock) -> Moment {
+        Moment { now_ms: clock.now_ms(), monotonic_ms: clock.monotonic_ms() }
+    }
+
+    fn is_long_ago(self, clock: &dyn Clock) -> bool {
+        let now = Moment::now(clock);
+        let passed_ms = now.monotonic_ms.abs_diff(self.monotonic_ms);
+        passed_ms.max(now.now_ms.abs_diff(self.now_ms)) > FIRST_CALL_MS
+    }
 }
 
 impl Errands {
@@ -80,33 +103,40 @@ impl Errands {
 
     /// Drives a transfer as far as it goes now.
     async fn run(&self, mut transfer: Transfer) {
-        let mut first = false;
+        let clock = &*self.core.clock;
+        // When this task began to store that the call it is about to make is due.
+        let mut announced: Option<Moment> = None;
         while !transfer.state.is_final() && !self.core.is_stopping() {
-            let now_ms = self.core.clock.now_ms();
-            let since_ms = match first {
-                true => now_ms,
-                false => self.since_ms(&transfer).await,
+            let turn = match announced {
+                Some(began) if began.is_long_ago(clock) => {
+                    announced = None;
+                    let Some(now) = self.read(transfer.id).await else { return };
+                    transfer = now;
+                    continue;
+                }
+                Some(began) => Turn { first: true, since_ms: began.now_ms },
+                None => Turn { first: false, since_ms: self.since_ms(&transfer).await },
             };
-            let step = self.courier.act(&transfer, Turn { first, since_ms, now_ms }).await;
+            let step = self.courier.act(&transfer, turn).await;
             let goes_on = matches!(step, Step::Go(_));
+            announced = Some(Moment::now(clock));
             match self.store(&transfer, step).await {
-                Some(moved) => transfer = moved,
-                None => return,
+                Some(moved) if goes_on => transfer = moved,
+                _ => return,
             }
-            if !goes_on {
-                return;
-            }
-            first = true;
         }
     }
 
-    /// Since when the call that the state asks for may have been made.
+    /// None if the store did not answer: the sweeper finds it.
+    async fn read(&self, id: TransferId) -> Option<Transfer> {
+        self.core.store.transfers(&[id]).await.ok()?.pop()
+    }
+
+    /// Since when the call that the state asks for may have been made; where that is not known, the
+    /// earliest it can be.
     async fn since_ms(&self, transfer: &Transfer) -> u64 {
-        let trail = self.core.store.trail(transfer.id).await.unwrap_or_default();
-        let began = trail.iter().rev().find(|entry| {
-            matches!(entry.event, TrailEvent::Entered(_) | TrailEvent::Noted(Note::Confirmed))
-        });
-        began.map_or(transfer.created_ms, |entry| entry.at_ms)
+        let announced = announced_ms(&*self.core.store, transfer).await;
+        announced.ok().flatten().unwrap_or(transfer.created_ms)
     }
 
     /// Stores what a step came to. None if somebody else moved it, or the store did not answer:
@@ -221,6 +251,20 @@ impl Errands {
             }
         }
     }
+}
+
+/// When the call that the state asks for was announced; none if the trail does not tell.
+pub(crate) async fn announced_ms(
+    store: &dyn Store,
+    transfer: &Transfer,
+) -> Result<Option<u64>, StoreError> {
+    // Of this very state: others may have moved the transfer since it was read.
+    let announcement = match transfer.confirmed {
+        true => TrailEvent::Noted(Note::Confirmed),
+        false => TrailEvent::Entered(transfer.state),
+    };
+    let trail = store.trail(transfer.id).await?;
+    Ok(trail.iter().rev().find(|entry| entry.event == announcement).map(|entry| entry.at_ms))
 }
 
 fn note(which: &Mutex<HashMap<TransferId, String>>, id: TransferId, story: Option<String>) {

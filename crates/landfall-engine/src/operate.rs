@@ -3,16 +3,20 @@
 
 use landfall_core::courier::Courier;
 use landfall_core::rail::Rail;
-use landfall_core::store::{Applied, Settled, Settlement, Store, StoreError};
-use landfall_core::{Attempt, AttemptId, Certificate, Fate, Move, Transfer, TransferId};
+use landfall_core::store::{Applied, Leased, Settled, Settlement, Store, StoreError};
+use landfall_core::{
+    Attempt, AttemptId, Certificate, Epoch, Fate, LaneId, Move, Transfer, TransferId,
+};
 use landfall_lanes::Owner;
 
 use crate::engine::Engine;
 use crate::{errands, settle};
 
-/// Retries of one step after which an operator may decide it although the service still answers: it
-/// may refuse for ever what it must not.
+/// Retries of one step after which an operator may decide it although it is not adrift, where the
+/// word would hold: a service may refuse for ever what it must not, or be gone for good.
 const LONG_TRIED: u32 = 10;
+/// How long a decision keeps its lane from others: reading the members and one commit take less.
+const DECIDE_LEASE_MS: u64 = 10_000;
 
 /// Why an operator's word was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -25,7 +29,15 @@ pub enum OperateError {
     OutcomesMissing(usize),
     #[error("the lane changed hands meanwhile; try again")]
     LaneChanged,
-    #[error("transfer {0} is not adrift: the services are still asked")]
+    #[error(
+        "lane {lane} is held by {holder:?}: stop that relay, or, if it is gone, wait until its \
+         lease has ended ({left_s} s), then try again"
+    )]
+    LaneHeld { lane: LaneId, holder: String, left_s: u64 },
+    #[error(
+        "transfer {0} is not adrift: the relay still asks its service, and the call may still be \
+         made; only what the relay has set aside can be decided"
+    )]
     NotAdrift(String),
     #[error("{0}")]
     Useless(String),
@@ -45,23 +57,46 @@ impl Engine {
         };
         let now_ms = self.clock().now_ms();
         let moves = runner.settling(&attempt, &members, &fate, now_ms);
+        let epoch = held_epoch(self.store(), &attempt.lane).await?;
         let settlement = (fate.clone(), moves.clone(), now_ms);
-        let (moved, released) = settle_open(self.store(), &attempt, settlement).await?;
+        let (moved, released) = settle_open(self.store(), &attempt, epoch, settlement).await?;
         runner.settled(&attempt, &members, &fate, moves, moved, released).await;
         Ok(())
     }
 }
 
-/// The same on a store without an engine. The operator's `word` stands in every member's trail. The
-/// sweeper of the next engine finds who is to be paid anew.
+/// The same on a store without an engine, as the instance `holder`. The operator's `word` stands in
+/// every member's trail. The sweeper of the next engine finds who is to be paid anew.
+///
+/// A lane that was given back belongs to nobody, and nobody's epoch settles: the lane is leased for
+/// the decision. An engine of the same name must not be running; one of another is not disturbed.
 pub async fn decide(
     store: &dyn Store,
     rail: &dyn Rail,
+    holder: &str,
     id: AttemptId,
     fate: Fate,
     word: &Certificate,
     now_ms: u64,
 ) -> Result<Vec<TransferId>, OperateError> {
+    let (attempt, _) = open_attempt(store, id, &fate).await?;
+    let epoch = lease(store, &attempt, holder, now_ms).await?;
+    let decided = decide_leased(store, rail, epoch, id, fate, word, now_ms).await;
+    // A lease that cannot be given back ends by itself.
+    let _ = store.release(&[(attempt.lane, epoch)]).await;
+    decided
+}
+
+async fn decide_leased(
+    store: &dyn Store,
+    rail: &dyn Rail,
+    epoch: Epoch,
+    id: AttemptId,
+    fate: Fate,
+    word: &Certificate,
+    now_ms: u64,
+) -> Result<Vec<TransferId>, OperateError> {
+    // Read under the lease: whoever held the lane before may have settled it until then.
     let (attempt, members) = open_attempt(store, id, &fate).await?;
     let settle = |(index, member): (usize, &Transfer)| {
         let terms = settle::Terms {
@@ -76,11 +111,13 @@ pub async fn decide(
         step.with(|entry| entry.certificate = Some(word.clone()))
     };
     let moves: Vec<Move> = members.iter().enumerate().map(settle).collect();
-    let (moved, _) = settle_open(store, &attempt, (fate, moves, now_ms)).await?;
+    let (moved, _) = settle_open(store, &attempt, epoch, (fate, moves, now_ms)).await?;
     Ok(moved)
 }
 
-/// Decides a transfer whose service has forgotten whether it acted, by an operator's `word`.
+/// Decides a transfer whose service has forgotten whether it acted, by an operator's `word`. Of one
+/// that was not set aside the word is taken only where it would hold: a withdrawal that is called
+/// unmade may not be made later.
 pub async fn rule(
     store: &dyn Store,
     courier: &dyn Courier,
@@ -89,7 +126,7 @@ pub async fn rule(
     word: &Certificate,
     now_ms: u64,
 ) -> Result<Transfer, OperateError> {
-    if transfer.aside.is_none() && transfer.stage_retries < LONG_TRIED {
+    if transfer.aside.is_none() && !is_hopeless(store, courier, transfer).await? {
         return Err(OperateError::NotAdrift(transfer.key.clone()));
     }
     let known = courier.ruled(transfer, took_effect).map_err(OperateError::Useless)?;
@@ -99,6 +136,19 @@ pub async fn rule(
         [Applied::Applied] => Ok(step.applied_to(transfer)),
         _ => Err(OperateError::Moved),
     }
+}
+
+/// Tried for long, and nothing that is still called can make an operator's word untrue.
+async fn is_hopeless(
+    store: &dyn Store,
+    courier: &dyn Courier,
+    transfer: &Transfer,
+) -> Result<bool, StoreError> {
+    if transfer.stage_retries < LONG_TRIED {
+        return Ok(false);
+    }
+    let since_ms = errands::announced_ms(store, transfer).await?;
+    Ok(since_ms.is_some_and(|since_ms| courier.would_hold(transfer, since_ms)))
 }
 
 /// The attempt and its members, if it can be decided so.
@@ -120,15 +170,37 @@ async fn open_attempt(
     }
 }
 
-/// Settles under the epoch that the lane has now. Returns who moved and who was released.
+/// Takes the attempt's lane, if nobody else holds it.
+async fn lease(
+    store: &dyn Store,
+    attempt: &Attempt,
+    holder: &str,
+    now_ms: u64,
+) -> Result<Epoch, OperateError> {
+    match store.lease(&attempt.lane, attempt.rail, holder, DECIDE_LEASE_MS).await? {
+        Leased::Yours(lane) => Ok(lane.epoch),
+        Leased::Busy { holder, until_ms } => Err(OperateError::LaneHeld {
+            lane: attempt.lane.clone(),
+            holder,
+            left_s: until_ms.saturating_sub(now_ms).div_ceil(1_000),
+        }),
+    }
+}
+
+/// The epoch that the lane has now.
+async fn held_epoch(store: &dyn Store, id: &LaneId) -> Result<Epoch, OperateError> {
+    let lanes = store.lanes().await?;
+    let lane = lanes.iter().find(|lane| lane.id == *id);
+    lane.map(|lane| lane.epoch).ok_or(OperateError::LaneChanged)
+}
+
+/// Returns who moved and who was released.
 async fn settle_open(
     store: &dyn Store,
     attempt: &Attempt,
+    epoch: Epoch,
     (fate, moves, now_ms): (Fate, Vec<Move>, u64),
 ) -> Result<(Vec<TransferId>, Vec<TransferId>), OperateError> {
-    let lanes = store.lanes().await?;
-    let lane = lanes.iter().find(|lane| lane.id == attempt.lane);
-    let epoch = lane.ok_or(OperateError::LaneChanged)?.epoch;
     let settlement =
         Settlement { attempt: attempt.id, lane: attempt.lane.clone(), epoch, fate, moves, now_ms };
     match store.settle(settlement).await? {

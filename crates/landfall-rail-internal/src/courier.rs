@@ -13,7 +13,7 @@ use futures::future::join_all;
 use landfall_core::courier::{Courier, Known, Step, Turn};
 use landfall_core::internal::{self, Order, State};
 use landfall_core::rail::{EndpointHealth, RailError};
-use landfall_core::{BadField, Event, Payload, RailName, Stage, Transfer, machine};
+use landfall_core::{BadField, Clock, Event, Payload, RailName, Stage, Transfer, machine};
 use parking_lot::Mutex;
 
 use crate::adapter::{Answer, Leg, Operation, ServiceAdapter};
@@ -26,6 +26,7 @@ const KNOWN_USERS_MAX: usize = 100_000;
 /// Moves funds between the configured services.
 pub struct InternalRail {
     services: BTreeMap<String, Arc<dyn ServiceAdapter>>,
+    clock: Arc<dyn Clock>,
     /// Whom a service has called known: users do not go away.
     known_users: Mutex<HashSet<(String, u64)>>,
 }
@@ -52,7 +53,10 @@ struct Errand<'a> {
 }
 
 impl InternalRail {
-    pub fn new(services: Vec<Arc<dyn ServiceAdapter>>) -> Result<InternalRail, BadServices> {
+    pub fn new(
+        services: Vec<Arc<dyn ServiceAdapter>>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<InternalRail, BadServices> {
         let mut by_name = BTreeMap::new();
         for service in services {
             let name = service.name().to_owned();
@@ -60,7 +64,7 @@ impl InternalRail {
                 return Err(BadServices(name));
             }
         }
-        Ok(InternalRail { services: by_name, known_users: Mutex::default() })
+        Ok(InternalRail { services: by_name, clock, known_users: Mutex::default() })
     }
 
     /// Names of the services, sorted.
@@ -107,9 +111,13 @@ impl InternalRail {
                     Operation::Deposit => self.service(&order.target)?,
                     Operation::Withdraw | Operation::Commit | Operation::Rollback => source,
                 };
+                let is_remembered = || {
+                    let window_ms = service.dedupe_window_ms();
+                    verdict::remembered(window_ms, turn.since_ms, self.clock.now_ms())
+                };
                 let finding = match turn.first {
-                    true => verdict::answered(call(&**service, operation, errand.leg).await),
-                    false => look(&**service, operation, errand.leg, turn).await,
+                    true => ask(&**service, operation, errand.leg, is_remembered).await,
+                    false => look(&**service, operation, errand.leg, is_remembered).await,
                 };
                 let who = format!("{operation} at {}", service.name());
                 Ok(verdict::step(operation, finding, source.commits(), &who))
@@ -159,25 +167,39 @@ async fn call(service: &dyn ServiceAdapter, operation: Operation, leg: Leg<'_>) 
     }
 }
 
+/// Makes a call. A refusal is what the query then says it is: another worker's call, or an earlier
+/// one of ours, may have come first, and be what the service refuses to do twice. `is_certain`:
+/// whether it counts also where the service has no record.
+async fn ask(
+    service: &dyn ServiceAdapter,
+    operation: Operation,
+    leg: Leg<'_>,
+    is_certain: impl Fn() -> bool,
+) -> Finding {
+    match call(service, operation, leg).await {
+        Answer::Done => Finding::Done,
+        Answer::Pending { kind, message } => Finding::Open { kind, message },
+        Answer::Refused(why) => {
+            let standing = service.query(leg.req_id, operation).await;
+            verdict::confirmed(standing, why, is_certain())
+        }
+    }
+}
+
 /// Finds out what became of a call that may have been made, and makes it again where that is safe.
 async fn look(
     service: &dyn ServiceAdapter,
     operation: Operation,
     leg: Leg<'_>,
-    turn: Turn,
+    is_remembered: impl Fn() -> bool,
 ) -> Finding {
     let standing = service.query(leg.req_id, operation).await;
-    let window_ms = service.dedupe_window_ms();
-    let remembered = verdict::remembered(window_ms, turn.since_ms, turn.now_ms);
-    match verdict::found(operation, standing, remembered) {
+    // Asked after the query, whose answer may have taken its time, and right before the call.
+    match verdict::found(operation, standing, is_remembered()) {
         Found::Known(finding) => finding,
         Found::Done => verdict::same(call(service, operation, leg).await),
-        Found::CallAgain => match call(service, operation, leg).await {
-            Answer::Refused(why) => {
-                verdict::confirmed(service.query(leg.req_id, operation).await, &why)
-            }
-            answer => verdict::answered(answer),
-        },
+        // An earlier call may be on its way still: off the record it could be done yet.
+        Found::CallAgain => ask(service, operation, leg, || false).await,
     }
 }
 
@@ -236,6 +258,22 @@ impl Courier for InternalRail {
                 source = order.source
             )),
         }
+    }
+
+    fn would_hold(&self, transfer: &Transfer, since_ms: u64) -> bool {
+        let Ok(Errand { order, state, .. }) = Errand::of(transfer) else { return false };
+        let name = match verdict::due(state, transfer.confirmed) {
+            Due::Call(Operation::Withdraw) => &order.source,
+            Due::Call(Operation::Deposit) => &order.target,
+            // They must be done in the end: one that arrives late makes the word true.
+            Due::Call(Operation::Commit | Operation::Rollback) => return true,
+            // No word is taken of these; `ruled` says why.
+            Due::Announce(_) | Due::Nothing => return true,
+        };
+        // A service that is not configured here may be elsewhere, and be called there.
+        let service = self.services.get(name);
+        let window_ms = service.and_then(|service| service.dedupe_window_ms());
+        verdict::is_over(window_ms, since_ms, self.clock.now_ms())
     }
 
     fn endpoints(&self) -> Vec<EndpointHealth> {

@@ -6,8 +6,8 @@
 //!  conformance  what every service must pass    sort         THE TABLE: what an answer says
 //! ```
 //!
-//! **Invariant:** only a service's explicit refusal fails a transfer or undoes its first leg; after
-//! a call whose answer was lost, only one that a query confirms.
+//! **Invariant:** only a service's explicit refusal fails a transfer or undoes its first leg, and
+//! only if a query does not contradict it; after a call whose answer was lost, if one confirms it.
 //! **Invariant:** a call is one request. Whether to repeat it is decided here, never below.
 //!
 //! Not here: the machine (`landfall_core::internal`), the store, when to try again

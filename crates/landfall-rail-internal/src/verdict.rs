@@ -1,16 +1,20 @@
 //! What each answer comes to for a transfer, as data.
 //!
 //! ```text
-//!  first turn     call ──────────────────────────────▶ done, refused, or wait
-//!  later turns    query ─ refused, in progress, no answer ─▶ the same
+//!  first turn     call ─ done, no answer ─▶ done, or wait
+//!                   └ refused: query ─ done, in progress, no answer ─▶ the same
+//!                        └ refused, or unknown within the dedupe window ─▶ refused
+//!  later turns    query ─ refused, in progress, no answer ─▶ refused, or wait
 //!                   ├ done ─ withdraw, deposit: call again ─▶ done for these very terms, or wait
 //!                   └ unknown ─ dedupe window over ──▶ adrift
-//!                        └ within it: call again ─ done, no answer ─▶ the same
+//!                        └ within it: call again ─ done, no answer ─▶ done, or wait
 //!                              └ refused: query again ─▶ only what it confirms
 //! ```
 //!
-//! **Invariant:** a refusal counts if it answers the first call that was ever made, or if a query
-//! tells it. That of a repeated call alone may be about the repetition ("already done").
+//! **Invariant:** a refusal counts only if a query tells it too, or if nobody has called before and
+//! a query knows of nothing that was done: what can never be valid is refused off the record. That
+//! of a call alone may be about a repetition ("already done"), and no caller knows that its call
+//! is the first to arrive: over a slow line another worker's overtakes it.
 //! **Invariant:** what a query calls done counts for an amount only if the call, repeated with it,
 //! is not called a conflict: a query knows nothing but the id, which a store that forgot may have
 //! given to another order.
@@ -76,6 +80,12 @@ pub fn remembered(window_ms: Option<u64>, since_ms: u64, now_ms: u64) -> bool {
     window_ms.is_none_or(|window_ms| age_ms < window_ms.saturating_sub(margin_ms(window_ms)))
 }
 
+/// Whether a call that may have been made at `since_ms` is made by nobody any more: the whole
+/// window has passed. Between [`remembered`] and this one may still be on its way.
+pub fn is_over(window_ms: Option<u64>, since_ms: u64, now_ms: u64) -> bool {
+    window_ms.is_some_and(|window_ms| now_ms.saturating_sub(since_ms) >= window_ms)
+}
+
 /// What is known of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finding {
@@ -96,15 +106,6 @@ pub enum Found {
     /// Done, under this id; the call itself tells whether for these terms.
     Done,
     CallAgain,
-}
-
-/// The answer to a call. A refusal counts so only if the call was the first that was ever made.
-pub fn answered(answer: Answer) -> Finding {
-    match answer {
-        Answer::Done => Finding::Done,
-        Answer::Refused(why) => Finding::Refused(why),
-        Answer::Pending { kind, message } => Finding::Open { kind, message },
-    }
 }
 
 /// The query before a call is repeated. `remembered` as by [`remembered`].
@@ -143,14 +144,16 @@ pub fn same(answer: Answer) -> Finding {
     }
 }
 
-/// The query after a repeated call was refused with `why`.
-pub fn confirmed(standing: Standing, why: &str) -> Finding {
+/// The query after a call was refused with `why`. `certain`: nobody had called when this call was
+/// announced, and the service remembers whatever it has done since.
+pub fn confirmed(standing: Standing, why: String, certain: bool) -> Finding {
     match standing {
+        Standing::Unknown if certain => Finding::Refused(why),
         Standing::Unknown => Finding::Open {
             kind: kind::REFUSAL_UNCONFIRMED,
             message: format!("refuses ({why}), but has no record of it"),
         },
-        known => certain(known),
+        known => self::certain(known),
     }
 }
 

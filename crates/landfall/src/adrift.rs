@@ -14,7 +14,7 @@ use landfall_core::store::Store;
 use landfall_core::{
     Attempt, AttemptId, Certificate, CertificateKind, Fate, Landing, Outcome, RailName, Sighting,
 };
-use landfall_engine::operate;
+use landfall_engine::operate::{self, OperateError};
 use landfall_rail_near::{Auditor, NearRail, Seen, parse_lane_id};
 use serde_json::{Value, json};
 
@@ -196,9 +196,15 @@ async fn decide_attempt(
         Decided::Landed => Fate::Landed(landing(&attempt, facts.as_ref())),
     };
     let now_ms = wire::clock().now_ms();
-    let decided = operate::decide(desk.store.as_ref(), &desk.rail, id, fate, &word, now_ms).await;
+    // The folder is ours, so no relay of this name runs: a lane that it left is taken at once.
+    let name = desk.folder.instance_name(desk.config.instance.name.as_deref())?;
+    let (store, rail) = (desk.store.as_ref(), &desk.rail);
+    let decided = operate::decide(store, rail, &name, id, fate, &word, now_ms).await;
     let moved = decided.map_err(|error| match error {
-        operate::OperateError::Store(error) => error.into(),
+        OperateError::Store(error) => error.into(),
+        held @ (OperateError::LaneHeld { .. } | OperateError::LaneChanged) => {
+            Failure::Unable(held.to_string())
+        }
         other => Failure::No(other.to_string()),
     })?;
     let show = Show::on_stdout(read.json);

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -19,13 +20,21 @@ use landfall_queue_ring::RingQueue;
 use landfall_store_memory::MemoryStore;
 use parking_lot::Mutex;
 
+use crate::slow::SlowStore;
+
+const HOUR_MS: u64 = 3_600_000;
+
 /// What the next turns come to; when nothing is left, the happy path.
 #[derive(Default)]
 struct Script {
     steps: VecDeque<Step>,
     /// State, whether it was confirmed, and whether the turn was the first, of every turn.
     turns: Vec<(&'static str, bool, bool)>,
+    /// Since when the call of each turn may have been made.
+    since_ms: Vec<u64>,
     hangs: bool,
+    /// Whether an operator's word would hold.
+    holds: bool,
 }
 
 #[derive(Default)]
@@ -66,7 +75,7 @@ impl Courier for FakeCourier {
         }
         let mut script = self.script.lock();
         script.turns.push((transfer.state.name(), transfer.confirmed, turn.first));
-        assert!(turn.since_ms <= turn.now_ms);
+        script.since_ms.push(turn.since_ms);
         script.steps.pop_front().unwrap_or_else(|| Step::Go(happy(transfer)))
     }
 
@@ -75,6 +84,10 @@ impl Courier for FakeCourier {
             true => Ok(Known::events(&[Event::SourceOk])),
             false => Ok(Known::refused(Event::SourceFail, "an operator said so")),
         }
+    }
+
+    fn would_hold(&self, _: &Transfer, _: u64) -> bool {
+        self.script.lock().holds
     }
 
     fn endpoints(&self) -> Vec<EndpointHealth> {
@@ -103,12 +116,16 @@ impl Town {
         let clock: Arc<dyn Clock> = Arc::new(TimerClock::starting_at(1_700_000_000_000));
         let store = Arc::new(MemoryStore::new(clock.clone()));
         let courier = Arc::new(FakeCourier::default());
-        let engine = start(&clock, &store, &courier, &settings).await;
+        let engine = start(&clock, store.clone(), &courier, &settings).await;
         Town { clock, store, courier, settings, engine }
     }
 
     async fn another_engine(&self) -> Arc<Engine> {
-        start(&self.clock, &self.store, &self.courier, &self.settings).await
+        self.engine_on(self.store.clone()).await
+    }
+
+    async fn engine_on(&self, store: Arc<dyn Store>) -> Arc<Engine> {
+        start(&self.clock, store, &self.courier, &self.settings).await
     }
 
     fn script(&self, steps: impl IntoIterator<Item = Step>) {
@@ -150,12 +167,12 @@ impl Town {
 
 async fn start(
     clock: &Arc<dyn Clock>,
-    store: &Arc<MemoryStore>,
+    store: Arc<dyn Store>,
     courier: &Arc<FakeCourier>,
     settings: &Settings,
 ) -> Arc<Engine> {
     let parts = Parts {
-        store: store.clone(),
+        store,
         queue: Arc::new(RingQueue::new(4)),
         rails: Vec::new(),
         couriers: vec![courier.clone()],
@@ -269,6 +286,55 @@ async fn many_workers_on_one_transfer_are_harmless() {
     }
 }
 
+/// A paused process, say: it wakes when services have long forgotten what others did meanwhile.
+#[tokio::test(start_paused = true)]
+async fn whoever_was_held_up_between_announcement_and_call_looks_before_it_calls() {
+    for others_finish_it in [true, false] {
+        let mut town = Town::new().await;
+        let slow = Arc::new(SlowStore::on(town.store.clone()));
+        let held_up = town.engine_on(slow.clone()).await;
+        let other = std::mem::replace(&mut town.engine, held_up);
+        if !others_finish_it {
+            other.abort().await;
+        }
+        slow.apply_ms.store(HOUR_MS, Ordering::Relaxed);
+        town.submit("k").await;
+        town.pass(HOUR_MS / 2).await;
+        let before = town.turns();
+        assert_eq!(town.find("k").await.state.is_final(), others_finish_it);
+        town.pass(HOUR_MS).await;
+        let turns = town.turns().split_off(before.len());
+        match others_finish_it {
+            true => assert_eq!(turns, [], "nothing is left to be called"),
+            false => assert_eq!(turns[0], ("source_pending", false, false), "as any later turn"),
+        }
+        assert_eq!(town.find("k").await.state.name(), "committed");
+    }
+}
+
+/// The window is that of the call in question, not of what others have called since.
+#[tokio::test(start_paused = true)]
+async fn the_age_of_a_call_is_that_of_the_state_which_was_read() {
+    let mut town = Town::new().await;
+    town.script([Step::Go(Known::events(&[Event::SourceCall])), doubt("timeout")]);
+    let slow = Arc::new(SlowStore::on(town.store.clone()));
+    let held_up = town.engine_on(slow.clone()).await;
+    std::mem::replace(&mut town.engine, held_up).abort().await;
+    let submitted = town.submit("k").await;
+    town.pass(100).await;
+    slow.trail_ms.store(HOUR_MS, Ordering::Relaxed);
+    town.pass(HOUR_MS / 4).await;
+    let other = town.another_engine().await;
+    town.pass(HOUR_MS / 4).await;
+    assert_eq!(town.find("k").await.state.name(), "committed");
+    let before = town.turns().len();
+    town.pass(HOUR_MS).await;
+    assert_eq!(town.turns()[before..], [("source_pending", false, false)]);
+    let since_ms = town.courier.script.lock().since_ms[before];
+    assert!(since_ms < submitted.created_ms + 1_000, "{since_ms}");
+    drop(other);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_crash_in_the_middle_of_a_call_is_found_by_the_sweeper() {
     let mut town = Town::new().await;
@@ -294,6 +360,36 @@ async fn more_than_there_is_room_for_waits_in_the_queue_or_the_store() {
     }
 }
 
+fn word() -> Certificate {
+    Certificate {
+        kind: CertificateKind::Operator,
+        summary: "the bank's statement shows no debit".into(),
+        evidence: serde_json::json!({}),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_tried_for_long_is_decided_only_if_no_late_call_can_make_the_word_untrue() {
+    let town = Town::new().await;
+    town.script([Step::Go(Known::events(&[Event::SourceCall]))]);
+    town.script((0..1_000).map(|_| doubt("timeout")));
+    town.submit("k").await;
+    town.pass(1_000).await;
+    let rule = async |holds| {
+        town.courier.script.lock().holds = holds;
+        let (transfer, now_ms) = (town.find("k").await, town.clock.now_ms());
+        let (store, courier) = (town.store.as_ref(), town.courier.as_ref());
+        rule(store, courier, &transfer, false, &word(), now_ms).await
+    };
+    let not_adrift = Err(OperateError::NotAdrift("k".into()));
+    assert_eq!(rule(true).await, not_adrift, "hardly tried");
+    town.pass(HOUR_MS).await;
+    town.engine.abort().await;
+    assert!(town.find("k").await.stage_retries > 10);
+    assert_eq!(rule(false).await, not_adrift, "it may still be called");
+    assert_eq!(rule(true).await.unwrap().state.name(), "failed");
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_a_service_has_forgotten_waits_for_an_operators_word() {
     let town = Town::new().await;
@@ -309,11 +405,7 @@ async fn what_a_service_has_forgotten_waits_for_an_operators_word() {
     assert_eq!(status.rails[0].adrift, 1);
     assert!(status.alerts.iter().any(|alert| alert.kind == "adrift"), "{:?}", status.alerts);
 
-    let word = Certificate {
-        kind: CertificateKind::Operator,
-        summary: "the bank's statement shows no debit".into(),
-        evidence: serde_json::json!({}),
-    };
+    let word = word();
     let now_ms = town.clock.now_ms();
     let (store, courier) = (town.store.as_ref(), town.courier.as_ref());
     let ruled = rule(store, courier, &adrift, false, &word, now_ms).await.unwrap();

@@ -3,5 +3,6 @@
 mod errands;
 mod ledger;
 mod protocol;
+mod slow;
 mod stages;
 mod world;

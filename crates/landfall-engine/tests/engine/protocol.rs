@@ -1,10 +1,12 @@
 //! The attempt protocol: what is never done twice, and what decides.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use landfall_core::attempt::{Landing, Outcome};
 use landfall_core::store::Store;
-use landfall_core::{Fate, RailName};
+use landfall_core::{Certificate, CertificateKind, Fate, RailName};
+use landfall_engine::operate::{OperateError, decide};
 use landfall_lanes::HighWater;
 
 use crate::ledger::Net;
@@ -320,4 +322,53 @@ async fn an_instance_that_slept_past_its_lease_settles_nothing() {
     world.sleep(30_000).await;
     assert_eq!(world.state("k").await, "COMPLETED");
     assert_eq!(world.paid("alice.near"), 1);
+}
+
+/// `landfall adrift decide`: the relay was stopped, or killed; on a shared store another may run.
+#[tokio::test(start_paused = true)]
+async fn an_operator_decides_on_a_lane_that_nobody_else_holds() {
+    for orderly in [true, false] {
+        let world = World::new(1).await;
+        world.rail.state.lock().registered.insert("alice.near".into());
+        *world.rail.net.lock() = Net::LoseRequest;
+        world.submit("k", "alice.near", 10).await;
+        world.sleep(500).await;
+        let open = world.store.open_attempts_of(RailName::Near).await.unwrap();
+        match orderly {
+            true => world.engine.stop(Duration::from_secs(1)).await,
+            false => world.engine.abort().await,
+        }
+        let lane = async || world.store.lanes().await.unwrap().remove(0);
+        assert_eq!(lane().await.holder.is_none(), orderly);
+
+        let word = Certificate {
+            kind: CertificateKind::Operator,
+            summary: "nobody has it".into(),
+            evidence: serde_json::json!({}),
+        };
+        let as_instance = async |name: &'static str| {
+            let (store, rail) = (world.store.as_ref(), world.rail.as_ref());
+            let (fate, now_ms) = (Fate::Sunk(word.clone()), world.clock.now_ms());
+            decide(store, rail, name, open[0].id, fate, &word, now_ms).await
+        };
+        let id = &world.rail.lanes[0];
+        if orderly {
+            world.store.lease(id, RailName::Near, "landfall", 5_000).await.unwrap();
+        }
+        let held = as_instance("another").await;
+        assert!(
+            matches!(&held, Err(OperateError::LaneHeld { holder, .. }) if holder == "landfall")
+        );
+        assert!(held.unwrap_err().to_string().contains("stop that relay"));
+        let before = lane().await.epoch;
+        if orderly {
+            world.store.release(&[(id.clone(), before)]).await.unwrap();
+        }
+
+        assert_eq!(as_instance("landfall").await, Ok(vec![world.find("k").await.id]));
+        let left = lane().await;
+        assert!(left.epoch > before && left.holder.is_none(), "leased, and given back: {left:?}");
+        assert_eq!(world.state("k").await, "QUEUED_TRANSFER");
+        assert_eq!(as_instance("landfall").await, Err(OperateError::Decided(open[0].id)));
+    }
 }

@@ -1,6 +1,8 @@
 //! The rail over services that say what they are told to, and over services in a storm.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use landfall_core::courier::{Courier, Doubt, Known, Step, Turn};
@@ -50,6 +52,9 @@ struct Script {
     standings: Mutex<Vec<Standing>>,
     knows: Option<bool>,
     trace: Arc<Mutex<Vec<String>>>,
+    clock: Arc<Hands>,
+    /// How long a query takes.
+    query_ms: u64,
 }
 
 impl Script {
@@ -61,6 +66,8 @@ impl Script {
             standings: Mutex::default(),
             knows: None,
             trace: trace.clone(),
+            clock: Arc::new(Hands(AtomicU64::new(NOW_MS))),
+            query_ms: 0,
         }
     }
 
@@ -108,6 +115,7 @@ impl ServiceAdapter for Script {
     }
     async fn query(&self, req_id: &str, operation: Operation) -> Standing {
         assert_eq!(req_id, KEY);
+        self.clock.0.fetch_add(self.query_ms, Ordering::Relaxed);
         let standing = self.standings.lock().remove(0);
         let word = match &standing {
             Standing::Done => "done",
@@ -145,14 +153,32 @@ struct World {
     trace: Arc<Mutex<Vec<String>>>,
 }
 
+/// A clock that is set by hand.
+struct Hands(AtomicU64);
+
+#[async_trait]
+impl Clock for Hands {
+    fn now_ms(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+    async fn sleep(&self, _: Duration) {
+        panic!("nobody waits here");
+    }
+}
+
+fn rail(services: Vec<Arc<dyn ServiceAdapter>>) -> Result<InternalRail, BadServices> {
+    InternalRail::new(services, Arc::new(Hands(AtomicU64::new(NOW_MS))))
+}
+
 fn world(set: impl Fn(&mut Script)) -> World {
     let trace = Arc::default();
+    let clock = Arc::new(Hands(AtomicU64::new(NOW_MS)));
     let services = ["funding", "trading"].map(|name| {
-        let mut script = Script::new(name, &trace);
+        let mut script = Script { clock: clock.clone(), ..Script::new(name, &trace) };
         set(&mut script);
         Arc::new(script) as Arc<dyn ServiceAdapter>
     });
-    let rail = InternalRail::new(services.into()).expect("two services");
+    let rail = InternalRail::new(services.into(), clock).expect("two services");
     World { rail, trace }
 }
 
@@ -185,7 +211,16 @@ fn told(step: &Step) -> String {
 #[rustfmt::skip]
 const TABLE: &[(&str, [&str; 4])] = &[
     ("first !=done", ["go SourceOk TargetCall", "go confirmed", "go TargetOk", "go RollbackOk"]),
-    ("first !=refused", ["go SourceFail (no)", "go TargetFail (no)",
+    // Somebody else's call may have come first.
+    ("first !=refused ?=done",
+        ["go SourceOk TargetCall", "go confirmed", "go TargetOk", "go RollbackOk"]),
+    ("first !=refused ?=refused", ["go SourceFail (recorded)", "go TargetFail (recorded)",
+        "wait Retry commit_refused", "wait RollbackFail rollback_refused"]),
+    ("first !=refused ?=working", ["wait Retry in_progress", "wait Retry in_progress",
+        "wait Retry in_progress", "wait - in_progress"]),
+    ("first !=refused ?=silent",
+        ["wait Retry mute", "wait Retry mute", "wait Retry mute", "wait - mute"]),
+    ("first !=refused ?=unknown", ["go SourceFail (no)", "go TargetFail (no)",
         "wait Retry commit_refused", "wait RollbackFail rollback_refused"]),
     ("first !=pending", ["wait Retry lost", "wait Retry lost", "wait Retry lost", "wait - lost"]),
 
@@ -290,7 +325,7 @@ async fn every_answer_comes_to_what_the_table_says() {
                         script.standings = Mutex::new(vec![standing.clone(), second.clone()]);
                     });
                     let since_ms = if age == "old" { NOW_MS - WINDOW_MS } else { NOW_MS - 1_000 };
-                    let turn = Turn { first: age == "first", since_ms, now_ms: NOW_MS };
+                    let turn = Turn { first: age == "first", since_ms };
                     let step = world.rail.act(&transfer(KEY, state, confirmed), turn).await;
                     let trace = world.trace();
                     let effects = trace.matches(&format!("{who} {operation}=")).count();
@@ -317,8 +352,41 @@ async fn every_answer_comes_to_what_the_table_says() {
     }
 }
 
+/// The process is paused, or the answer held back, until the service has forgotten.
+#[tokio::test]
+async fn a_query_that_outlasts_the_dedupe_window_is_followed_by_no_call() {
+    for (standing, expected) in
+        [(Standing::Unknown, "adrift"), (Standing::Done, "go SourceOk TargetCall")]
+    {
+        let world = world(|script| {
+            script.query_ms = WINDOW_MS;
+            script.standings = Mutex::new(vec![standing.clone()]);
+        });
+        let turn = Turn { first: false, since_ms: NOW_MS - 1_000 };
+        let step = world.rail.act(&transfer(KEY, State::SourcePending, false), turn).await;
+        assert_eq!(told(&step), expected);
+        assert!(!world.trace().contains(" withdraw="), "{}", world.trace());
+    }
+}
+
+/// What another worker did before the refusal may be forgotten by then.
+#[tokio::test]
+async fn a_refusal_off_the_record_counts_only_within_the_dedupe_window() {
+    for (query_ms, expected) in
+        [(1_000, "go SourceFail (no)"), (WINDOW_MS, "wait Retry refusal_unconfirmed")]
+    {
+        let world = world(|script| {
+            script.query_ms = query_ms;
+            script.answer = Answer::Refused("no".to_owned());
+            script.standings = Mutex::new(vec![Standing::Unknown]);
+        });
+        let step = world.rail.act(&transfer(KEY, State::SourcePending, false), turn()).await;
+        assert_eq!(told(&step), expected);
+    }
+}
+
 fn turn() -> Turn {
-    Turn { first: true, since_ms: NOW_MS, now_ms: NOW_MS }
+    Turn { first: true, since_ms: NOW_MS }
 }
 
 #[tokio::test]
@@ -358,7 +426,7 @@ async fn a_service_that_is_gone_is_waited_for_and_nothing_is_called() {
             ][..],
         ),
     ] {
-        let rail = InternalRail::new(vec![Arc::new(Script::new(kept, &trace))]).expect("a rail");
+        let rail = rail(vec![Arc::new(Script::new(kept, &trace))]).expect("a rail");
         for (state, confirmed) in states {
             let step = rail.act(&transfer(KEY, *state, *confirmed), turn()).await;
             assert_eq!(told(&step), "wait - misconfigured", "{state:?} without one");
@@ -414,10 +482,32 @@ fn an_operators_word_stands_for_the_answer_that_is_missing() {
     }
 }
 
+/// Said of a withdrawal or deposit too early, "it never took effect" is untrue once a call that is
+/// under way arrives.
+#[test]
+fn a_word_about_what_may_still_be_called_would_not_hold() {
+    let world = world(|_| ());
+    let check = |state, confirmed, age_ms, expected| {
+        let holds = world.rail.would_hold(&transfer(KEY, state, confirmed), NOW_MS - age_ms);
+        assert_eq!(holds, expected, "{state:?} {confirmed} {age_ms}");
+    };
+    for state in [State::SourcePending, State::TargetPending] {
+        check(state, false, WINDOW_MS - 1, false);
+        check(state, false, WINDOW_MS, true);
+    }
+    check(State::TargetPending, true, 0, true);
+    check(State::Compensating, false, 0, true);
+
+    let trading = Arc::new(Script::new("trading", &Arc::default()));
+    let alone = rail(vec![trading]).expect("a rail");
+    let source_is_gone = transfer(KEY, State::SourcePending, false);
+    assert!(!alone.would_hold(&source_is_gone, NOW_MS - 2 * WINDOW_MS));
+}
+
 #[test]
 fn a_source_that_is_gone_is_still_to_commit_after_an_operators_word() {
     let trading = Arc::new(Script::new("trading", &Arc::default()));
-    let rail = InternalRail::new(vec![trading]).expect("a rail");
+    let rail = rail(vec![trading]).expect("a rail");
     let known = rail.ruled(&transfer(KEY, State::TargetPending, false), true);
     assert_eq!(known, Ok(Known { confirmed: true, ..Known::default() }));
 }
@@ -443,9 +533,9 @@ async fn only_a_user_whom_the_source_denies_is_turned_away() {
 async fn services_are_told_apart_listed_and_checked() {
     let trace = Arc::default();
     let script = || Arc::new(Script::new("funding", &trace)) as Arc<dyn ServiceAdapter>;
-    let twice = InternalRail::new(vec![script(), script()]).err();
+    let twice = rail(vec![script(), script()]).err();
     assert_eq!(twice, Some(BadServices("funding".to_owned())));
-    let alone = InternalRail::new(vec![script()]).expect("a rail");
+    let alone = rail(vec![script()]).expect("a rail");
     assert!(matches!(alone.check().await, Err(RailError::Misconfigured(_))));
     let world = world(|_| ());
     assert_eq!(world.rail.services(), ["funding", "trading"]);

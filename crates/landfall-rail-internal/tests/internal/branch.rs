@@ -1,6 +1,8 @@
 //! A service inside the test: a real book behind an adapter on which calls fail as the test says.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use landfall_core::Clock;
@@ -22,6 +24,8 @@ pub enum Way {
     Silent,
     /// It gets there and is put off: the answer is "in progress", and so is every query's.
     PutsOff,
+    /// It says no to whatever it has done already, instead of saying again that it is done.
+    RefusesRepeats,
 }
 
 pub struct Branch {
@@ -32,13 +36,27 @@ pub struct Branch {
     /// What was called and when, in milliseconds; queries with a question mark.
     calls: Mutex<Vec<(String, u64)>>,
     put_off: Mutex<Vec<Asked>>,
+    /// How long the next calls are on their way, and their answers, in seconds.
+    travel_s: Mutex<VecDeque<(u64, u64)>>,
 }
 
 impl Branch {
     pub fn new(name: &'static str, kind: Kind, clock: Arc<dyn Clock>) -> Arc<Branch> {
         let book = MemoryBook::new(Contract::new(name, kind));
-        let (way, calls) = (Mutex::new(Way::Open), Mutex::default());
-        Arc::new(Branch { name, book, clock, way, calls, put_off: Mutex::default() })
+        Arc::new(Branch {
+            name,
+            book,
+            clock,
+            way: Mutex::new(Way::Open),
+            calls: Mutex::default(),
+            put_off: Mutex::default(),
+            travel_s: Mutex::default(),
+        })
+    }
+
+    /// Holds the next calls back, and then their answers, for so many seconds.
+    pub fn hold_back(&self, travel_s: impl IntoIterator<Item = (u64, u64)>) {
+        self.travel_s.lock().extend(travel_s);
     }
 
     pub fn set(&self, way: Way) {
@@ -85,6 +103,14 @@ impl Branch {
 
     async fn call(&self, asked: Asked) -> Answer {
         self.calls.lock().push((asked.verb().to_string(), self.clock.now_ms()));
+        let (there_s, back_s) = self.travel_s.lock().pop_front().unwrap_or_default();
+        self.clock.sleep(Duration::from_secs(there_s)).await;
+        let answer = self.arrived(asked).await;
+        self.clock.sleep(Duration::from_secs(back_s)).await;
+        answer
+    }
+
+    async fn arrived(&self, asked: Asked) -> Answer {
         let way = *self.way.lock();
         match way {
             Way::Cut => pending("unreachable"),
@@ -92,7 +118,10 @@ impl Branch {
                 self.put_off.lock().push(asked);
                 pending("in_progress")
             }
-            Way::Open | Way::Silent => {
+            Way::RefusesRepeats if self.is_done(&asked).await => {
+                Answer::Refused("already done".to_owned())
+            }
+            Way::Open | Way::Silent | Way::RefusesRepeats => {
                 let done = self.book.apply(vec![asked], self.clock.now_ms()).await;
                 if way == Way::Silent {
                     std::future::pending::<()>().await;
@@ -104,6 +133,20 @@ impl Branch {
                 }
             }
         }
+    }
+}
+
+impl Branch {
+    async fn is_done(&self, asked: &Asked) -> bool {
+        let (Asked::Withdraw { req_id, .. }
+        | Asked::Deposit { req_id, .. }
+        | Asked::Commit { req_id }
+        | Asked::Rollback { req_id }) = asked
+        else {
+            return false;
+        };
+        let known = self.book.query(*req_id, asked.verb()).await;
+        known.expect("a book in memory") == Some(Outcome::Done)
     }
 }
 
@@ -167,7 +210,7 @@ impl ServiceAdapter for Branch {
                 Standing::NoAnswer { kind: "unreachable", message: "unreachable".to_owned() }
             }
             Way::PutsOff => Standing::InProgress,
-            Way::Open => {
+            Way::Open | Way::RefusesRepeats => {
                 let known = self.book.query(id(req_id), verb(operation)).await;
                 match known.expect("a book in memory") {
                     None => Standing::Unknown,

@@ -9,7 +9,7 @@ use landfall_ledger::Kind;
 use landfall_rail_internal::conformance::{Account, Ground, exercise_service};
 use landfall_rail_internal::{InternalRail, ServiceAdapter};
 
-use crate::ground::BuiltIn;
+use crate::ground::{BuiltIn, Noon};
 
 #[tokio::test]
 async fn the_built_in_service_keeps_the_contract_over_http() {
@@ -39,7 +39,7 @@ impl World {
         trading.fund(account, 100).await;
         let services: Vec<Arc<dyn ServiceAdapter>> =
             vec![funding.service.clone(), trading.service.clone()];
-        let rail = InternalRail::new(services).expect("two services");
+        let rail = InternalRail::new(services, Arc::new(Noon)).expect("two services");
         World { funding, trading, account, rail }
     }
 
@@ -48,7 +48,7 @@ impl World {
         let mut transfer = self.transfer(source, target, amount);
         let mut first = false;
         while !transfer.state.is_final() {
-            let step = self.rail.act(&transfer, Turn { first, since_ms: 0, now_ms: 0 }).await;
+            let step = self.rail.act(&transfer, Turn { first, since_ms: 0 }).await;
             let Step::Go(known) = step else { panic!("{step:?} in {}", transfer.state) };
             let mut stored = Move::of(&transfer, 0);
             if known.confirmed {

@@ -108,7 +108,7 @@ async fn worker(
     branches: [&Arc<Branch>; 2],
 ) -> Arc<Engine> {
     let services = branches.map(|branch| branch.clone() as Arc<dyn ServiceAdapter>).to_vec();
-    let rail = InternalRail::new(services).expect("two services");
+    let rail = InternalRail::new(services, clock.clone()).expect("two services");
     let parts = Parts {
         store: store.clone(),
         queue: Arc::new(RingQueue::new(16)),
@@ -275,4 +275,21 @@ async fn network_partition_query_returns_pending() {
     town.pass(120).await;
     town.check_committed().await;
     assert_eq!(town.target.called("deposit"), 2);
+}
+
+/// Two workers. The first one's deposit is held back on its way until the second one's, made
+/// meanwhile, is done; the no to a repetition reaches the first before the yes reaches the second.
+#[tokio::test(start_paused = true)]
+async fn a_deposit_that_is_overtaken_by_another_workers_is_not_taken_for_refused() {
+    let town = Town::new().await;
+    town.target.set(Way::RefusesRepeats);
+    town.target.hold_back([(300, 0), (0, 600)]);
+    town.submit().await;
+    town.pass(1).await;
+    let other = worker(&town.clock, &town.store, [&town.source, &town.target]).await;
+    town.pass(3_600).await;
+    assert_eq!(town.target.called("deposit"), 2, "one of each worker");
+    town.check_committed().await;
+    assert_eq!(town.source.called("rollback"), 0);
+    drop(other);
 }

@@ -158,7 +158,7 @@ pub fn rail(seat: &Arc<Seat>, services: &Arc<Services>, clock: &Arc<dyn Clock>) 
         let settings = HttpSettings::new(name, base, kind == Kind::Freeze, None);
         Arc::new(HttpService::new(settings, line.clone(), clock.clone()).expect("sound settings"))
     };
-    InternalRail::new(NAMES.map(service).into()).expect("names that differ")
+    InternalRail::new(NAMES.map(service).into(), clock.clone()).expect("names that differ")
 }
 
 /// One instance's way to the services.

@@ -1,7 +1,8 @@
 //! Transfers between services that wait for an operator: a service has forgotten whether it acted.
 //!
-//! **Rule:** a word is taken only of a transfer that the relay itself has set aside as adrift; of
-//! any other the services are still asked, and they know better.
+//! **Rule:** a word is taken only of a transfer that the relay itself has set aside as adrift, or
+//! has tried for long at a call that no late one can contradict; of any other the services are
+//! still asked, and they know better.
 //! Not here: what a word comes to (`landfall_rail_internal`, by [`Courier::ruled`]).
 
 use std::sync::Arc;

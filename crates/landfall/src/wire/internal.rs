@@ -27,9 +27,9 @@ pub fn gateway(config: &Config) -> Gateway {
 
 /// The rail, with a way to every service.
 pub fn internal_rail(config: &Config, clock: Arc<dyn Clock>) -> Result<InternalRail> {
-    let services = services(config, clock)?;
+    let services = services(config, clock.clone())?;
     let services = services.into_iter().map(|service| service as Arc<dyn ServiceAdapter>).collect();
-    InternalRail::new(services).map_err(|error| wrong(&error.to_string()))
+    InternalRail::new(services, clock).map_err(|error| wrong(&error.to_string()))
 }
 
 /// A way to every service.

@@ -125,6 +125,16 @@ fn forgotten_attempts_are_fenced_off_before_a_lane_goes_on() {
 
 #[test]
 fn an_operators_word_is_taken_only_if_the_ledger_does_not_contradict_it() {
+    an_operators_word(Process::kill_9);
+}
+
+/// As docs/operating.md tells: an orderly stop gives the lanes back, to nobody.
+#[test]
+fn an_operators_word_is_taken_after_an_orderly_stop() {
+    an_operators_word(|process| assert_eq!(process.terminate(), Some(0)));
+}
+
+fn an_operators_word(stop: fn(Process)) {
     let world = world();
     let process = world.serve();
     world.relay.pay("one", "alice.near", 5);
@@ -135,7 +145,7 @@ fn an_operators_word_is_taken_only_if_the_ledger_does_not_contradict_it() {
     let id = wait_for("an attempt", open).to_string();
     let word = |fate| ["adrift", "decide", &id, fate, "--evidence", "nobody has it"];
     world.refused(&word("sunk"), 3, "the relay must be stopped first");
-    process.kill_9();
+    stop(process);
     world.simulator.post("/sim/faults", &json!({"forget": 0.0}));
 
     world.refused(&word("sunk"), 1, "it may still land");

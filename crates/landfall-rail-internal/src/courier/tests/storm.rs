@@ -61,7 +61,7 @@ async fn drive(seed: u64) -> Result<State, String> {
     trading.fund(account, 5).await;
     trading.refuse_deposits(account, rng.random_ratio(1, 3)).await;
 
-    let rail = InternalRail::new(vec![funding.clone(), trading.clone()]).expect("a rail");
+    let rail = rail(vec![funding.clone(), trading.clone()]).expect("a rail");
     let mut transfer = transfer(KEY, State::Init, false);
     let Payload::Internal(order) = &mut transfer.payload else { panic!("an order") };
     (order.user_id, order.asset_id) = (account.user_id, account.asset_id);
@@ -72,7 +72,7 @@ async fn drive(seed: u64) -> Result<State, String> {
         if rounds > ROUNDS_MAX {
             return Err(format!("still {} after {rounds} turns", transfer.state));
         }
-        let step = rail.act(&transfer, Turn { first, since_ms: 0, now_ms: 0 }).await;
+        let step = rail.act(&transfer, Turn { first, since_ms: NOW_MS }).await;
         let goes_on = matches!(step, Step::Go(_));
         if rng.random_ratio(1, 5) {
             // The worker dies before it can store what it learned.
