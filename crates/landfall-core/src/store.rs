@@ -116,13 +116,13 @@ impl OpenAttempt {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Opened {
     Stored(Box<Attempt>),
-    /// The lease epoch is old, or the lane is halted. Nothing happened.
+    /// The lease epoch is old, or the lane is halted and this is no fence. Nothing happened.
     Fenced(String),
     /// The store is behind the opener's marks. Nothing happened.
     Behind(String),
     /// The store's incarnation is another. Nothing happened.
     Restarted,
-    /// The nonce is not the lane's next. Nothing happened.
+    /// The nonce is not the lane's next (a fence's: below it). Nothing happened.
     StaleNonce,
     /// These members have moved meanwhile. Nothing happened.
     StaleMembers(Vec<TransferId>),
@@ -162,10 +162,6 @@ pub enum Leased {
     /// Somebody else's lease has not run out.
     Busy { holder: String, until_ms: u64 },
 }
-
-/// How far an adoption takes a lane's epoch: further than a store can have forgotten changes of
-/// holder, so that one that still lives is refused, whoever holds the lane by then.
-pub const ADOPTED_EPOCHS: u64 = 1_000_000;
 
 /// What identifies a store and tells whether it has forgotten anything.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -207,6 +203,8 @@ pub trait Store: Send + Sync + 'static {
     async fn accept(&self, batch: Vec<NewTransfer>) -> Result<Vec<Accepted>>;
     async fn apply(&self, moves: Vec<Move>) -> Result<AppliedBatch>;
 
+    /// A fence is opened on a halted lane, too, and may leave nonces out: it carries nobody, and is
+    /// landed above whatever a store may have forgotten.
     async fn open_attempt(&self, open: OpenAttempt) -> Result<Opened>;
     async fn settle(&self, settlement: Settlement) -> Result<Settled>;
     /// Adds a sighting to an open attempt. False if the epoch is old or it is decided.
@@ -275,7 +273,8 @@ pub trait Store: Send + Sync + 'static {
     async fn halt(&self, lane: &LaneId, reason: &str) -> Result<()>;
     /// Ends a halt by an operator's word: attempts go on above `ledger_nonce` (never below the
     /// lane's own next), which no stored attempt needs to explain. Nobody holds the lane then, and
-    /// its epoch is [`ADOPTED_EPOCHS`] further: holders that the store has forgotten are past, too.
+    /// its epoch is at least the time in milliseconds: holders whom the store has forgotten are
+    /// past, too, however often it went back.
     async fn adopt(&self, lane: &LaneId, ledger_nonce: Nonce) -> Result<()>;
     async fn lanes(&self) -> Result<Vec<Lane>>;
 }

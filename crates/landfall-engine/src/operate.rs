@@ -36,7 +36,8 @@ pub enum OperateError {
     LaneHeld { lane: LaneId, holder: String, left_s: u64 },
     #[error(
         "transfer {0} is not adrift: the relay still asks its service, and the call may still be \
-         made; only what the relay has set aside can be decided"
+         made; decided can be what the relay has set aside, or has tried in vain until no call can \
+         be late any more (an hour, or the service's dedupe window)"
     )]
     NotAdrift(String),
     #[error("{0}")]

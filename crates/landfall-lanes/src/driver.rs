@@ -209,9 +209,11 @@ impl Driver {
                     }
                     return Some(lane);
                 }
-                Ok(Leased::Busy { until_ms, .. }) => until_ms
-                    .saturating_sub(self.shared.clock.now_ms())
-                    .clamp(settings.retry_ms, settings.renew_ms),
+                Ok(Leased::Busy { until_ms, .. }) => {
+                    self.face.let_go();
+                    let left_ms = until_ms.saturating_sub(self.shared.clock.now_ms());
+                    left_ms.clamp(settings.retry_ms, settings.renew_ms)
+                }
                 Err(_) => settings.retry_ms,
             };
             tokio::select! {
@@ -240,6 +242,7 @@ impl Driver {
             return Leave::Again;
         }
         self.face.overcome(Place::Recovery);
+        self.face.settle_anew();
         self.start_reconciling(&mut deck);
         loop {
             self.show(&deck);

@@ -59,7 +59,7 @@ pub(crate) struct Shared {
 #[derive(Default)]
 struct Life {
     incarnation: String,
-    /// With the time at which it was noticed, on the process's own clock.
+    /// With the end of the wait, on the process's own clock.
     new: Option<(String, u64)>,
 }
 
@@ -104,12 +104,19 @@ impl Shared {
         if !identity.shared || self.high_water.has_lived(&identity.incarnation) {
             return 0;
         }
-        let now_ms = self.clock.monotonic_ms();
+        let (now_ms, lease_ms) = (self.clock.monotonic_ms(), self.settings.lease_ms);
         let mut life = self.life.lock();
-        let new = life.new.take().filter(|(incarnation, _)| *incarnation == identity.incarnation);
-        let (incarnation, since_ms) = new.unwrap_or((identity.incarnation.clone(), now_ms));
-        life.new = Some((incarnation, since_ms));
-        (since_ms + self.settings.lease_ms).saturating_sub(now_ms)
+        let until_ms = match &life.new {
+            Some((incarnation, until_ms)) if *incarnation == identity.incarnation => *until_ms,
+            _ => {
+                // An instance that ends again and again has waited before.
+                let noticed = self.high_water.notice(&identity.incarnation, self.clock.now_ms());
+                let until_ms = now_ms + lease_ms.saturating_sub(noticed);
+                life.new = Some((identity.incarnation.clone(), until_ms));
+                until_ms
+            }
+        };
+        until_ms.saturating_sub(now_ms)
     }
 
     pub fn count_restart(&self) {
@@ -145,6 +152,7 @@ pub(crate) struct Face {
 /// Where a lane can meet trouble.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
+    Clearing,
     Recovery,
     Reconciling,
     Settling(Nonce),
@@ -177,6 +185,16 @@ impl Face {
 
     pub fn overcome(&self, place: Place) {
         self.troubles.lock().remove(&place);
+    }
+
+    /// The lane is another's now, with whatever troubles it has.
+    pub fn let_go(&self) {
+        self.troubles.lock().retain(|place, _| *place == Place::Clearing);
+    }
+
+    /// What could not be settled may have been, by others; else it is met again.
+    pub fn settle_anew(&self) {
+        self.troubles.lock().retain(|place, _| !matches!(place, Place::Settling(_)));
     }
 
     /// Publishes; true if the lane has just become free.

@@ -5,11 +5,11 @@
 //! **Invariant:** a mark is recorded after its attempt is stored and before its first byte is
 //! sent. A store that is behind a mark has forgotten an attempt that may have been sent.
 //!
-//! The file is a log of lines, `store ID ;`, `life INCARNATION ;` or `lane EPOCH NONCE NAME ;`,
-//! rewritten when opened and when it has grown. Each begins on a new line and ends with its
-//! semicolon, so that one torn by a full disk spoils neither itself nor the next. It is not synced:
-//! it guards against stores that go back, not against power loss, after which the ledger's own
-//! nonces tell.
+//! The file is a log of lines, `store ID ;`, `life INCARNATION ;`, `noticed INCARNATION AT_MS ;` or
+//! `lane EPOCH NONCE NAME ;`, rewritten when opened and when it has grown. Each begins on a new
+//! line and ends with its semicolon, so that one torn by a full disk spoils neither itself nor the
+//! next. It is not synced: it guards against stores that go back, not against power loss, after
+//! which the ledger's own nonces tell.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -57,6 +57,8 @@ impl Remembered {
 struct Marks {
     store: Option<String>,
     life: Option<String>,
+    /// A life that was not looked over yet, and when it was first met, in Unix time.
+    noticed: Option<(String, u64)>,
     lanes: BTreeMap<LaneId, (Epoch, Nonce)>,
     log: Option<Log>,
 }
@@ -177,6 +179,21 @@ impl HighWater {
         marks.append(&format!("\nlife {incarnation} ;"))
     }
 
+    /// For how long that life of the store has been known already, by this instance or by the one
+    /// before it in the same folder, though it was not looked over.
+    pub fn notice(&self, incarnation: &str, now_ms: u64) -> u64 {
+        let mut marks = self.marks.lock();
+        let known = marks.noticed.as_ref().filter(|(known, _)| known == incarnation);
+        // A clock that was set back tells nothing.
+        if let Some(ago_ms) = known.and_then(|(_, at_ms)| now_ms.checked_sub(*at_ms)) {
+            return ago_ms;
+        }
+        marks.noticed = Some((incarnation.to_owned(), now_ms));
+        // Only a help: without it the next start waits all over again.
+        let _ = marks.append(&format!("\nnoticed {incarnation} {now_ms} ;"));
+        0
+    }
+
     /// Whether that is the life in which the lanes were last looked over.
     pub fn has_lived(&self, incarnation: &str) -> bool {
         self.marks.lock().life.as_deref() == Some(incarnation)
@@ -186,7 +203,7 @@ impl HighWater {
     pub fn accept(&self, store: &str, lanes: &[Lane]) -> io::Result<()> {
         let mut marks = self.marks.lock();
         marks.store = Some(store.to_owned());
-        marks.life = None;
+        (marks.life, marks.noticed) = (None, None);
         marks.lanes.clear();
         let mut lines = format!("\nforget ;\nstore {store} ;");
         for lane in lanes {
@@ -238,6 +255,9 @@ fn parse(text: &str) -> Marks {
             ["forget", ";"] => marks = Marks::default(),
             ["store", id, ";"] => marks.store = Some(id.to_owned()),
             ["life", incarnation, ";"] => marks.life = Some(incarnation.to_owned()),
+            ["noticed", incarnation, at_ms, ";"] => {
+                marks.noticed = at_ms.parse().ok().map(|at_ms| (incarnation.to_owned(), at_ms));
+            }
             ["lane", epoch, nonce, name, ";"] => {
                 if let (Ok(epoch), Ok(nonce)) = (epoch.parse(), nonce.parse()) {
                     marks.lanes.insert(LaneId::new(name), (Epoch(epoch), Nonce(nonce)));
@@ -253,7 +273,9 @@ fn render(marks: &Marks) -> String {
     let store = marks.store.iter().map(|id| format!("\nstore {id} ;"));
     let lanes = marks.lanes.iter().map(|(lane, (epoch, nonce))| line(lane, *epoch, *nonce));
     let life = marks.life.iter().map(|life| format!("\nlife {life} ;"));
-    store.chain(life).chain(lanes).collect()
+    let noticed = marks.noticed.iter();
+    let noticed = noticed.map(|(life, at_ms)| format!("\nnoticed {life} {at_ms} ;"));
+    store.chain(life).chain(noticed).chain(lanes).collect()
 }
 
 #[cfg(test)]
@@ -363,6 +385,11 @@ mod tests {
         drop(HighWater::open(&path).unwrap());
         let marks = HighWater::open(&path).unwrap();
         assert!(marks.has_lived("2-b") && !marks.has_lived("1-a"));
+        assert_eq!((marks.notice("3-c", 1_000), marks.notice("3-c", 1_700)), (0, 700));
+        drop(marks);
+        let marks = HighWater::open(&path).unwrap();
+        assert_eq!((marks.notice("3-c", 2_500), marks.notice("4-d", 2_600)), (1_500, 0));
+        assert_eq!((marks.notice("4-d", 10), marks.notice("4-d", 30)), (0, 20), "set back");
         marks.accept("s1", &[]).unwrap();
         assert!(!marks.has_lived("2-b"));
         drop(marks);

@@ -114,6 +114,7 @@ impl Resolve {
 
     fn ended_elsewhere(&self) -> Ended {
         let attempt = &self.carried.attempt;
+        self.face.overcome(Place::Settling(attempt.nonce));
         self.shared.owner.forgotten(&attempt.members);
         // Whatever became of it: the ledger is asked before the lane signs again.
         Ended::Settled { nonce: attempt.nonce, sunk: true }

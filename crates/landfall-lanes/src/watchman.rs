@@ -10,11 +10,15 @@ use std::time::Duration;
 use landfall_core::store::{StoreError, StoreIdentity};
 use landfall_core::{Lane, Nonce};
 
-use crate::fleet::{Face, Shared};
+use crate::fleet::{Face, Place, Shared};
 use crate::high_water::Remembered;
 use crate::reconcile::{Verdict, explain};
 
 type Checked = Result<(), String>;
+
+/// Leases for which the lanes may wait to be cleared before operators are told: others had the time
+/// to object, and store and ledger to answer.
+const CLEARED_WITHIN_LEASES: u64 = 3;
 
 pub(crate) fn check_high_water(
     shared: &Shared,
@@ -66,6 +70,7 @@ async fn check_ledger(shared: &Shared) -> Result<Checked, String> {
 pub(crate) async fn watch_over(shared: Arc<Shared>, faces: Vec<Arc<Face>>) {
     let mut stop = shared.stop.watch();
     let mut patience = shared.patience();
+    let mut waiting_since_ms = shared.clock.monotonic_ms();
     loop {
         let halted = faces.iter().any(|face| face.halted.get().is_some());
         let suspicion = shared.suspicion.lock().clone();
@@ -81,10 +86,20 @@ pub(crate) async fn watch_over(shared: Arc<Shared>, faces: Vec<Arc<Face>>) {
             match look_over(&shared).await {
                 Ok(Ok(incarnation)) => shared.clear(incarnation),
                 Ok(Err(reason)) => shared.suspect(&reason),
-                Err(why) => tracing::debug!(why, "the lanes are not cleared yet"),
+                Err(why) => {
+                    tracing::debug!(why, "the lanes are not cleared yet");
+                    let long_ms = CLEARED_WITHIN_LEASES * shared.settings.lease_ms;
+                    if shared.clock.monotonic_ms() >= waiting_since_ms + long_ms {
+                        faces.iter().for_each(|face| face.meet(Place::Clearing, why.clone()));
+                    }
+                }
             }
         }
         let cleared = shared.cleared.get();
+        if cleared || halted {
+            waiting_since_ms = shared.clock.monotonic_ms();
+            faces.iter().for_each(|face| face.overcome(Place::Clearing));
+        }
         let wait = match cleared {
             true => {
                 patience = shared.patience();

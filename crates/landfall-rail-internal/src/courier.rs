@@ -23,6 +23,10 @@ use crate::verdict::{self, Due, Finding, Found, kind};
 /// more.
 const KNOWN_USERS_MAX: usize = 100_000;
 
+/// How long a call to a service that remembers for ever, or is not configured any more, can be
+/// late: far longer than connections and their retransmissions live.
+const LATE_CALL_MS: u64 = 3_600_000;
+
 /// Moves funds between the configured services.
 pub struct InternalRail {
     services: BTreeMap<String, Arc<dyn ServiceAdapter>>,
@@ -273,7 +277,7 @@ impl Courier for InternalRail {
         // A service that is not configured here may be elsewhere, and be called there.
         let service = self.services.get(name);
         let window_ms = service.and_then(|service| service.dedupe_window_ms());
-        verdict::is_over(window_ms, since_ms, self.clock.now_ms())
+        verdict::is_over(window_ms.unwrap_or(LATE_CALL_MS), since_ms, self.clock.now_ms())
     }
 
     fn endpoints(&self) -> Vec<EndpointHealth> {

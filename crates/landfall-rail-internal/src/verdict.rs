@@ -80,10 +80,10 @@ pub fn remembered(window_ms: Option<u64>, since_ms: u64, now_ms: u64) -> bool {
     window_ms.is_none_or(|window_ms| age_ms < window_ms.saturating_sub(margin_ms(window_ms)))
 }
 
-/// Whether a call that may have been made at `since_ms` is made by nobody any more: the whole
-/// window has passed. Between [`remembered`] and this one may still be on its way.
-pub fn is_over(window_ms: Option<u64>, since_ms: u64, now_ms: u64) -> bool {
-    window_ms.is_some_and(|window_ms| now_ms.saturating_sub(since_ms) >= window_ms)
+/// Whether a call that may have been made at `since_ms` is on nobody's way any more: the whole
+/// window has passed. Between [`remembered`] and this one may still be.
+pub fn is_over(window_ms: u64, since_ms: u64, now_ms: u64) -> bool {
+    now_ms.saturating_sub(since_ms) >= window_ms
 }
 
 /// What is known of a call.

@@ -14,6 +14,7 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::StreamExt as _;
+use futures::future::join_all;
 use landfall_core::attempt::Signed;
 use landfall_core::claim::ClaimKey;
 use landfall_core::clock::Clock;
@@ -35,6 +36,7 @@ use crate::look::{Looker, ft_balance, is_registered, stored};
 use crate::node::{At, Nodes, unavailable};
 use crate::settings::NearSettings;
 use crate::sort::{self, Verdict};
+use crate::testimony::expiry_on;
 
 /// The ledger's price of one byte of storage, in yoctoNEAR: that much of a balance cannot be spent.
 const STORAGE_PRICE: u128 = 10_000_000_000_000_000_000;
@@ -108,6 +110,22 @@ impl NearRail {
             knowledge: Knowledge::new(&settings),
             settings,
         })
+    }
+
+    /// The last block in which the attempt can land: the latest that a quorum of nodes names.
+    pub async fn expiry(&self, attempt: &Attempt) -> Result<u64, RailError> {
+        self.nodes.introduce_all().await;
+        let validity = self.settings.validity_blocks;
+        let asked = self
+            .nodes
+            .introduced()
+            .into_iter()
+            .map(|endpoint| expiry_on(&self.nodes, attempt, validity, endpoint));
+        let told: Vec<u64> = join_all(asked).await.into_iter().filter_map(Result::ok).collect();
+        match told.iter().max() {
+            Some(latest) if told.len() >= self.nodes.endpoints.quorum() => Ok(*latest),
+            _ => Err(unavailable("too few nodes know its base block")),
+        }
     }
 
     /// The payouts behind payloads, all of them ours to pay.
@@ -362,7 +380,7 @@ impl Rail for NearRail {
     async fn check(&self) -> Result<String, RailError> {
         let all = 0..self.nodes.endpoints.count();
         let asked = all.map(|endpoint| self.nodes.introduce_one(endpoint));
-        for outcome in futures::future::join_all(asked).await {
+        for outcome in join_all(asked).await {
             if let Err((endpoint, why)) = outcome {
                 let origin = self.nodes.endpoints.origin(endpoint);
                 return Err(RailError::Misconfigured(format!("{origin}: {why}")));

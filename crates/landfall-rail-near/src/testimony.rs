@@ -57,7 +57,7 @@ async fn statement(
     };
     let used = nonce.is_some_and(|nonce| nonce >= attempt.nonce.0);
     let expires_height = match !used && final_height > attempt.expires_height {
-        true => expiry_on(nodes, question, endpoint).await?,
+        true => expiry_on(nodes, attempt, question.validity, endpoint).await?,
         false => attempt.expires_height,
     };
     let decides = used || final_height > expires_height;
@@ -99,9 +99,10 @@ async fn statement(
 
 /// Until when these bytes can land, as this node has it: the height of their base block and the
 /// life of a transaction were one node's word when they were signed.
-async fn expiry_on(
+pub async fn expiry_on(
     nodes: &Nodes,
-    Question { attempt, validity, .. }: Question<'_>,
+    attempt: &Attempt,
+    validity: Option<u64>,
     endpoint: usize,
 ) -> Result<u64, RailError> {
     let base = match nodes.block_on(endpoint, json!(attempt.base_block)).await? {

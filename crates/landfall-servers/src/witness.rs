@@ -10,15 +10,15 @@
 //! let Some((at, run)) = witness::called() else { return };
 //! work(&at, run, |line| witness::say(line)).await;
 //! // In the test that calls it:
-//! let kill = |child: &mut std::process::Child| child.kill().expect("kill -9");
-//! let said: Vec<String> = witness::hear("crash::a_child_works", "store", 1, 100, kill);
+//! let said: Vec<String> = witness::kill_after("crash::a_child_works", "store", 1, 100);
 //! # }
 //! ```
 
 use std::ffi::OsStr;
 use std::fmt::{Debug, Display};
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::str::FromStr;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -42,8 +42,21 @@ pub fn say(told: impl Display) {
     std::io::stdout().lock().write_all(line.as_bytes()).expect("somebody listens");
 }
 
-/// Starts a witness by the name of its test, does something terrible once it has said `lines`
-/// things, and returns all that it said until its end.
+/// Starts a witness by the name of its test, kills it with -9 once it has said `lines` things, and
+/// returns all that it said.
+pub fn kill_after<T: FromStr<Err: Debug>>(
+    test: &str,
+    at: impl AsRef<OsStr>,
+    run: u64,
+    lines: usize,
+) -> Vec<T> {
+    let kill = |child: &mut Child| child.kill().expect("kill -9");
+    let (said, status) = listen(test, at.as_ref(), run, lines, kill);
+    assert_eq!(status.signal(), Some(Signal::KILL.as_raw()), "the witness ended by itself");
+    said
+}
+
+/// The same with something else that is terrible, of which the witness ends by itself.
 pub fn hear<T: FromStr<Err: Debug>>(
     test: &str,
     at: impl AsRef<OsStr>,
@@ -51,12 +64,23 @@ pub fn hear<T: FromStr<Err: Debug>>(
     lines: usize,
     terrible: impl FnOnce(&mut Child),
 ) -> Vec<T> {
+    let (said, status) = listen(test, at.as_ref(), run, lines, terrible);
+    assert!(!status.success(), "the witness noticed nothing");
+    said
+}
+
+fn listen<T: FromStr<Err: Debug>>(
+    test: &str,
+    at: &OsStr,
+    run: u64,
+    lines: usize,
+    terrible: impl FnOnce(&mut Child),
+) -> (Vec<T>, ExitStatus) {
     let mut child = Command::new(std::env::current_exe().expect("this test"))
         .args(["--exact", test, "--nocapture"])
         .env(AT, at)
         .env(RUN, run.to_string())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
         .spawn()
         .expect("a witness");
     let mut output = BufReader::new(child.stdout.take().expect("piped above"));
@@ -76,8 +100,8 @@ pub fn hear<T: FromStr<Err: Debug>>(
         line.clear();
     }
     let status = child.wait().expect("its end");
-    assert!(!status.success() && terrible.is_none(), "the witness ended by itself: {status}");
-    said
+    assert!(terrible.is_none(), "the witness ended before: {status}");
+    (said, status)
 }
 
 /// SIGSTOP: it keeps its connections and does nothing.

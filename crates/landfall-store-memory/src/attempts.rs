@@ -8,13 +8,13 @@ use std::collections::BTreeSet;
 use landfall_core::attempt::{Attempt, Sighting};
 use landfall_core::store::{OpenAttempt, Opened, Result, Settled, Settlement, StoreError};
 use landfall_core::wound::{self, Wound};
-use landfall_core::{AttemptId, Epoch, LaneId, Nonce, RailName, TransferId};
+use landfall_core::{AttemptId, Epoch, LaneId, Nonce, Purpose, RailName, TransferId};
 
 use crate::Tables;
 
 impl Tables {
     pub(crate) fn open_attempt(&mut self, open: OpenAttempt, now_ms: u64) -> Opened {
-        if let Some(fence) = self.fence_on(&open.lane, open.epoch) {
+        if let Some(fence) = self.fence_on(&open.lane, open.epoch, open.purpose) {
             return Opened::Fenced(fence);
         }
         let is_behind = |(lane, mark): &&(LaneId, Nonce)| {
@@ -25,7 +25,11 @@ impl Tables {
             return Opened::Behind(format!("nonce {mark} of lane {lane} is no longer stored"));
         }
         let next = self.lanes.get(&open.lane).and_then(|lane| lane.next_nonce);
-        if next != Some(open.nonce) {
+        let fits = |next: Nonce| match open.purpose {
+            Purpose::Fence => open.nonce >= next,
+            Purpose::Prepare | Purpose::Pay => open.nonce == next,
+        };
+        if !next.is_some_and(fits) {
             return Opened::StaleNonce;
         }
         let stale = self.stale_members(&open);

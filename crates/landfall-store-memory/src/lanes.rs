@@ -4,9 +4,9 @@
 //! lane back, or lost it, stores nothing on it any more.
 
 use landfall_core::lane::{Halt, Lane};
-use landfall_core::store::{ADOPTED_EPOCHS, LEASE_MAX_MS, Leased, Result, StoreError};
+use landfall_core::store::{LEASE_MAX_MS, Leased, Result, StoreError};
 use landfall_core::wound::{self, Wound};
-use landfall_core::{Epoch, LaneId, Nonce, RailName};
+use landfall_core::{Epoch, LaneId, Nonce, Purpose, RailName};
 
 use crate::Tables;
 
@@ -91,10 +91,10 @@ impl Tables {
         Ok(())
     }
 
-    pub(crate) fn adopt(&mut self, id: &LaneId, ledger_nonce: Nonce) -> Result<()> {
+    pub(crate) fn adopt(&mut self, id: &LaneId, ledger_nonce: Nonce, now_ms: u64) -> Result<()> {
         let lane = self.known(id)?;
         lane.halted = None;
-        lane.epoch = Epoch(lane.epoch.0 + ADOPTED_EPOCHS);
+        lane.epoch = Epoch((lane.epoch.0 + 1).max(now_ms));
         (lane.holder, lane.lease_until_ms) = (None, 0);
         lane.base_nonce = lane.base_nonce.max(Some(ledger_nonce));
         lane.next_nonce = lane.next_nonce.max(Some(ledger_nonce.next()));
@@ -106,10 +106,13 @@ impl Tables {
         self.lanes.get(id).is_some_and(|lane| lane.epoch == epoch && lane.holder.is_some())
     }
 
-    /// Why nothing may be opened on the lane under this epoch; none if it may.
-    pub(crate) fn fence_on(&self, id: &LaneId, epoch: Epoch) -> Option<String> {
+    /// Why such an attempt may not be opened on the lane under this epoch; none if it may.
+    pub(crate) fn fence_on(&self, id: &LaneId, epoch: Epoch, purpose: Purpose) -> Option<String> {
         if !self.holds(id, epoch) && !wound::is(Wound::EpochUnchecked) {
             return Some(format!("epoch {epoch} of lane {id} is over"));
+        }
+        if purpose == Purpose::Fence {
+            return None;
         }
         let halt = self.lanes.get(id).and_then(|lane| lane.halted.as_ref())?;
         Some(format!("lane {id} is halted: {}", halt.reason))

@@ -238,7 +238,7 @@ impl Store for MemoryStore {
     }
 
     async fn adopt(&self, lane: &LaneId, ledger_nonce: Nonce) -> Result<()> {
-        self.tables.lock().adopt(lane, ledger_nonce)
+        self.tables.lock().adopt(lane, ledger_nonce, self.clock.now_ms())
     }
 
     async fn lanes(&self) -> Result<Vec<Lane>> {

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use landfall_core::attempt::Sighting;
+use landfall_core::attempt::{Purpose, Sighting};
 use landfall_core::store::{OpenAttempt, Opened, Result, Settled, Settlement, StoreError};
 use landfall_core::{AttemptId, Epoch, LaneId, Nonce, TransferId};
 
@@ -186,7 +186,8 @@ fn refusal(
         let why = format!("epoch {} of lane {} is over", open.epoch, open.lane);
         return Ok(Some(Opened::Fenced(why)));
     };
-    if let Some(reason) = &lane.halt_reason {
+    let is_fence = open.purpose == Purpose::Fence;
+    if let Some(reason) = lane.halt_reason.as_ref().filter(|_| !is_fence) {
         let why = format!("lane {} is halted: {reason}", open.lane);
         return Ok(Some(Opened::Fenced(why)));
     }
@@ -197,7 +198,8 @@ fn refusal(
             return Ok(Some(Opened::Behind(why)));
         }
     }
-    if lane.next_nonce != Some(int(open.nonce.0)?) {
+    let nonce = int(open.nonce.0)?;
+    if !lane.next_nonce.is_some_and(|next| nonce == next || is_fence && nonce > next) {
         return Ok(Some(Opened::StaleNonce));
     }
     let mut aboard = HashSet::new();

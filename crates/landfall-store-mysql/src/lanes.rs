@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use landfall_core::lane::{Halt, Lane};
-use landfall_core::store::{ADOPTED_EPOCHS, LEASE_MAX_MS, Leased};
+use landfall_core::store::{LEASE_MAX_MS, Leased};
 use landfall_core::{Epoch, LaneId, Nonce, RailName};
 use mysql_async::Row;
 
@@ -189,12 +189,15 @@ impl Core {
     }
 
     pub(crate) async fn adopt(&self, id: &LaneId, ledger: Nonce) -> Done<()> {
-        let (base, next, epochs) = (int(ledger.0)?, int(ledger.next().0)?, int(ADOPTED_EPOCHS)?);
+        let (base, next) = (int(ledger.0)?, int(ledger.next().0)?);
         let script = || {
             let mut script = Script::default();
             script.say("UPDATE landfall_lanes SET halt_reason = NULL, halt_at_ms = NULL,");
-            script.text(" holder = NULL, lease_until_ms = 0, epoch = epoch + ").int(epochs);
-            script.text(", base_nonce = GREATEST(COALESCE(base_nonce, 0), ").int(base);
+            script.text(" holder = NULL, lease_until_ms = 0, epoch = GREATEST(epoch + 1, ");
+            script
+                .text(&self.now_sql())
+                .text("), base_nonce = GREATEST(COALESCE(base_nonce, 0), ")
+                .int(base);
             script.text("), next_nonce = GREATEST(COALESCE(next_nonce, 0), ").int(next);
             script.text(") WHERE id = ").bytes(id.as_str());
             script

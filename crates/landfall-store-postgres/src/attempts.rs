@@ -91,14 +91,16 @@ impl<'a> Sheet<'a> {
             let (id, epoch) = (&open.lane, open.epoch);
             return Ok(Opened::Fenced(format!("epoch {epoch} of lane {id} is over")));
         };
-        if let Some(reason) = &lane.halt_reason {
+        let is_fence = open.purpose == Purpose::Fence;
+        if let Some(reason) = lane.halt_reason.as_ref().filter(|_| !is_fence) {
             return Ok(Opened::Fenced(format!("lane {} is halted: {reason}", open.lane)));
         }
         if let Some((lane, mark)) = self.behind(&opening.marks)? {
             let why = format!("nonce {mark} of lane {lane} is no longer stored");
             return Ok(Opened::Behind(why));
         }
-        if lane.next_nonce != Some(int(open.nonce.0)?) {
+        let nonce = int(open.nonce.0)?;
+        if !lane.next_nonce.is_some_and(|next| nonce == next || is_fence && nonce > next) {
             return Ok(Opened::StaleNonce);
         }
         let stale = self.stale(&opening.moves)?;

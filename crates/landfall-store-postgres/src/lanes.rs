@@ -5,9 +5,7 @@
 //! the lane's row, and is judged by the database's own clock once it has the lock.
 
 use landfall_core::lane::{Halt, Lane};
-use landfall_core::store::{
-    ADOPTED_EPOCHS, LEASE_MAX_MS, Leased, Result, StoreError, StoreIdentity,
-};
+use landfall_core::store::{LEASE_MAX_MS, Leased, Result, StoreError, StoreIdentity};
 use landfall_core::{Epoch, LaneId, Nonce, RailName};
 use tokio_postgres::Row;
 
@@ -90,7 +88,8 @@ const HALT: &str = "UPDATE lanes SET halt_reason = coalesce(halt_reason, $2),
     WHERE id = $1 RETURNING code";
 
 const ADOPT: &str = "UPDATE lanes SET halt_reason = NULL, halt_at_ms = NULL,
-        holder = NULL, lease_until_ms = 0, epoch = epoch + $4,
+        holder = NULL, lease_until_ms = 0,
+        epoch = greatest(epoch + 1, (extract(epoch FROM clock_timestamp()) * 1000)::bigint),
         base_nonce = greatest(base_nonce, $2), next_nonce = greatest(next_nonce, $3)
     WHERE id = $1 RETURNING code";
 
@@ -177,8 +176,7 @@ impl Connections {
 
     pub(crate) async fn adopt(&self, id: &LaneId, ledger: Nonce) -> Result<()> {
         let (base, next) = (int(ledger.0)?, int(ledger.next().0)?);
-        let epochs = int(ADOPTED_EPOCHS)?;
-        known(id, self.query(ADOPT, &[&text(id.as_str()), &base, &next, &epochs]).await?)
+        known(id, self.query(ADOPT, &[&text(id.as_str()), &base, &next]).await?)
     }
 
     pub(crate) async fn lanes(&self) -> Result<Vec<Lane>> {

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use landfall_core::lane::{Halt, Lane};
-use landfall_core::store::{ADOPTED_EPOCHS, LEASE_MAX_MS, Leased};
+use landfall_core::store::{LEASE_MAX_MS, Leased};
 use landfall_core::{Epoch, LaneId, Nonce, RailName};
 use redis::{Pipeline, Value};
 
@@ -119,7 +119,6 @@ impl RedisStore {
     pub(crate) async fn adopt_lane(&self, id: &LaneId, ledger: Nonce) -> Done<()> {
         let mut args: Args = vec![id.as_str().into()];
         args.extend(with_next(ledger)?);
-        args.push(ADOPTED_EPOCHS.to_string().into());
         self.known(id, &SCRIPTS.adopt, args).await
     }
 

@@ -4,7 +4,7 @@
 //! lane back, or lost it, stores nothing on it any more.
 
 use landfall_core::lane::{Halt, Lane};
-use landfall_core::store::{ADOPTED_EPOCHS, LEASE_MAX_MS, Leased, Result, StoreError};
+use landfall_core::store::{LEASE_MAX_MS, Leased, Result, StoreError};
 use landfall_core::{Epoch, LaneId, Nonce, RailName};
 use rusqlite::{Connection, OptionalExtension, Row};
 
@@ -131,10 +131,10 @@ impl Tx<'_> {
 
     pub(crate) fn adopt(&mut self, id: &LaneId, ledger: Nonce) -> Done<Result<()>> {
         let sql = "UPDATE lanes SET halt_reason = NULL, halt_at_ms = NULL,
-            holder = NULL, lease_until_ms = 0, epoch = epoch + ?4,
+            holder = NULL, lease_until_ms = 0, epoch = max(epoch + 1, ?4),
             base_nonce = max(coalesce(base_nonce, 0), ?2),
             next_nonce = max(coalesce(next_nonce, 0), ?3) WHERE id = ?1";
-        let row = (id.as_str(), int(ledger.0)?, int(ledger.next().0)?, int(ADOPTED_EPOCHS)?);
+        let row = (id.as_str(), int(ledger.0)?, int(ledger.next().0)?, time(self.now_ms));
         Ok(known(id, self.db.prepare_cached(sql)?.execute(row)?))
     }
 

@@ -7,10 +7,10 @@
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::time::Duration;
 
-use landfall_core::rail::{Broadcast, LedgerNonce, Rail, RailError};
-use landfall_core::{
-    Attempt, AttemptId, Clock as _, Epoch, Lane, LaneId, Nonce, Purpose, RailName,
-};
+use landfall_core::attempt::{Fate, Landing, Shortage};
+use landfall_core::rail::{Broadcast, LedgerNonce, Look, Rail, RailError};
+use landfall_core::store::{Leased, OpenAttempt, Opened, Settlement};
+use landfall_core::{Attempt, Clock as _, Lane, LaneId, Nonce, Purpose, RailName};
 use landfall_lanes::{HighWater, SystemClock};
 use serde_json::{Value, json};
 
@@ -21,6 +21,8 @@ use crate::show::{Show, Style};
 
 /// How long a fence may take to become final before somebody has to look.
 const FENCE_PATIENCE: Duration = Duration::from_secs(120);
+/// Longer than that, and short enough for others to take over if this command ends in between.
+const FENCE_LEASE_MS: u64 = 150_000;
 /// Between two looks at it.
 const FENCE_POLL: Duration = Duration::from_millis(500);
 /// Looks between two broadcasts of the same fence.
@@ -101,6 +103,12 @@ pub async fn run(asked: &AdoptArguments, read: &ReadArguments) -> Result<()> {
         cases.iter().for_each(|case| tell(&show, case));
     }
     confirm(asked.yes)?;
+    // All of them before any lane may sign: what one has forgotten another would pay again.
+    for case in &cases {
+        if let Some(nonce) = case.fence() {
+            fence(&desk, case, nonce).await?;
+        }
+    }
     let mut adopted = Vec::new();
     for case in &cases {
         let nonce = adopt(&desk, case).await?;
@@ -259,68 +267,116 @@ fn confirm(yes: bool) -> Result<()> {
     }
 }
 
-async fn adopt(desk: &Desk, case: &Case) -> Result<Nonce> {
-    let nonce = match case.fence() {
-        Some(fence) => land_fence(desk, &case.lane, fence).await?,
-        None => case.adopted(),
-    };
-    if case.stored.is_none() {
-        // Leasing makes it; the next relay takes it at once.
-        let name = desk.folder.instance_name(desk.config.instance.name.as_deref())?;
-        desk.store.lease(&case.lane, RailName::Near, &name, 1).await?;
+/// Lands a transaction that carries nobody, far above all that may have been forgotten. Stored like
+/// any attempt: what it passes is then proven dead, and an audit knows it. The lane stays halted.
+async fn fence(desk: &Desk, case: &Case, nonce: Nonce) -> Result<()> {
+    let lane = &case.lane;
+    let held = lease(desk, lane).await?;
+    if held.next_nonce.is_none() {
+        desk.store.start_lane(lane, held.epoch, Nonce(nonce.0 - 1)).await?;
     }
-    desk.store.adopt(&case.lane, nonce).await?;
-    Ok(nonce)
-}
-
-/// Lands a transaction that carries nobody. It is not stored: it moves nothing, and the lane, still
-/// halted, is adopted above it.
-async fn land_fence(desk: &Desk, lane: &LaneId, nonce: Nonce) -> Result<Nonce> {
-    let clock = SystemClock::default();
     let signed = desk.rail.sign(Purpose::Fence, &[], lane, nonce).await.map_err(|error| {
         Failure::Unable(format!(
             "a fence cannot be signed on {lane} ({error}); is its key in near.access_keys?"
         ))
     })?;
-    let fence = Attempt {
-        id: AttemptId(0),
+    let now_ms = SystemClock::default().now_ms();
+    let open = OpenAttempt {
         rail: RailName::Near,
         lane: lane.clone(),
-        epoch: Epoch(0),
+        epoch: held.epoch,
         nonce,
         purpose: Purpose::Fence,
-        hash: signed.hash,
-        bytes: signed.bytes,
-        base_block: signed.base_block,
-        base_height: signed.base_height,
-        expires_height: signed.expires_height,
-        members: Vec::new(),
-        opened_ms: clock.now_ms(),
-        sightings: Vec::new(),
-        fate: None,
-        decided_ms: None,
+        signed,
+        moves: Vec::new(),
+        // The store is known to be behind them, perhaps.
+        marks: Vec::new(),
+        incarnation: desk.store.identity().await?.incarnation,
+        now_ms,
     };
+    let opened = desk.store.open_attempt(open).await?;
+    let Opened::Stored(attempt) = opened else {
+        return Err(Failure::Unable(format!("the fence on {lane} was not stored: {opened:?}")));
+    };
+    let landing = land(desk, &attempt).await?;
+    let settlement = Settlement {
+        attempt: attempt.id,
+        lane: lane.clone(),
+        epoch: held.epoch,
+        fate: Fate::Landed(landing),
+        moves: Vec::new(),
+        now_ms: SystemClock::default().now_ms(),
+    };
+    // If the lease has run out meanwhile, the relay settles it.
+    desk.store.settle(settlement).await?;
+    Ok(())
+}
+
+/// Under the name of the instance whose folder this is: no relay of that name runs.
+async fn lease(desk: &Desk, lane: &LaneId) -> Result<Lane> {
+    let name = desk.folder.instance_name(desk.config.instance.name.as_deref())?;
+    match desk.store.lease(lane, RailName::Near, &name, FENCE_LEASE_MS).await? {
+        Leased::Yours(held) => Ok(held),
+        Leased::Busy { holder, until_ms } => {
+            let left_ms = until_ms.saturating_sub(SystemClock::default().now_ms());
+            Err(Failure::Unable(format!(
+                "{lane} is held by {holder:?}: stop that relay, or, if it is gone, wait until its \
+                 lease has ended ({} s), then try again; nothing was adopted",
+                left_ms.div_ceil(1_000)
+            )))
+        }
+    }
+}
+
+/// Sends the fence until it is final.
+async fn land(desk: &Desk, fence: &Attempt) -> Result<Landing> {
+    let clock = SystemClock::default();
+    let lane = &fence.lane;
+    let mut last = "no node has shown it".to_owned();
     let rounds = FENCE_PATIENCE.as_millis() / FENCE_POLL.as_millis() / u128::from(FENCE_LOOKS);
     for round in 0..rounds as u32 {
-        if let Broadcast::Refused(refusal) = desk.rail.broadcast(&fence, round).await {
-            let reason = refusal.reason;
-            return Err(Failure::Unable(format!("the ledger refused a fence on {lane}: {reason}")));
+        match desk.rail.broadcast(fence, round).await {
+            Broadcast::Sent(Some(Look::Landed(landing))) => return Ok(landing),
+            Broadcast::Sent(_) => {}
+            Broadcast::Refused(refusal) => last = refusal.reason,
+            Broadcast::Unsure { cause, shortage: Some(Shortage::Native) } => {
+                return Err(Failure::Unable(format!(
+                    "a fence on {lane} cannot be paid for ({cause}): give the account some NEAR, \
+                     then this command again; nothing was adopted"
+                )));
+            }
+            Broadcast::Unsure { cause, .. } => last = cause,
         }
         for _ in 0..FENCE_LOOKS {
-            match desk.rail.nonce(lane).await {
-                Ok(ledger) if ledger.nonce >= nonce => return Ok(ledger.nonce),
-                _ => clock.sleep(FENCE_POLL).await,
+            match desk.rail.look(fence, &[]).await {
+                Ok(Look::Landed(landing)) => return Ok(landing),
+                Ok(Look::Adrift { why, .. } | Look::Foreign(why)) => last = why,
+                Ok(Look::Sunk(certificate)) => last = certificate.summary,
+                Err(error) => last = error.to_string(),
             }
+            clock.sleep(FENCE_POLL).await;
         }
     }
     Err(Failure::Unable(format!(
-        "the fence on {lane} has not landed within {} s; {lane} stays halted, try again",
+        "the fence on {lane} has not landed within {} s ({last}); nothing was adopted, try again",
         FENCE_PATIENCE.as_secs()
     )))
 }
 
+async fn adopt(desk: &Desk, case: &Case) -> Result<Nonce> {
+    let nonce = case.fence().unwrap_or_else(|| case.adopted());
+    if case.stored.is_none() && case.fence().is_none() {
+        // Leasing makes it.
+        lease(desk, &case.lane).await?;
+    }
+    desk.store.adopt(&case.lane, nonce).await?;
+    Ok(nonce)
+}
+
 #[cfg(test)]
 mod tests {
+    use landfall_core::Epoch;
+
     use super::*;
 
     fn case(next: u64, used: Option<u64>, mark: Option<u64>) -> Case {

@@ -225,6 +225,8 @@ struct Facts {
     seen: Seen,
     key_nonce: u64,
     final_height: u64,
+    /// The last block in which it can land, by a quorum of nodes.
+    expires_height: u64,
 }
 
 impl Facts {
@@ -237,7 +239,10 @@ impl Facts {
             .ok_or_else(|| format!("{} is no lane of {}", attempt.lane, desk.network))?;
         let token = wire::terms(&desk.config, &desk.network).token;
         let seen = auditor.seen(&attempt.hash, account, &token).await.map_err(said)?;
-        Ok(Facts { seen, key_nonce: nonce.nonce.0, final_height: nonce.final_height })
+        // Where the nodes no longer know, what was noted when it was signed must do.
+        let expires_height = desk.rail.expiry(attempt).await.unwrap_or(attempt.expires_height);
+        let (key_nonce, final_height) = (nonce.nonce.0, nonce.final_height);
+        Ok(Facts { seen, key_nonce, final_height, expires_height })
     }
 
     fn json(&self) -> Value {
@@ -247,8 +252,12 @@ impl Facts {
             Seen::Done(_) => "done",
             Seen::Reverted => "reverted",
         };
-        let (nonce, height) = (self.key_nonce, self.final_height);
-        json!({"transaction": seen, "key_nonce": nonce, "final_height": height})
+        json!({
+            "transaction": seen,
+            "key_nonce": self.key_nonce,
+            "final_height": self.final_height,
+            "expires_height": self.expires_height,
+        })
     }
 }
 
@@ -268,12 +277,12 @@ fn contradiction(decided: Decided, attempt: &Attempt, facts: Option<&Facts>) -> 
         }
         (Decided::Sunk, Seen::Unknown) => {
             let passed = facts.key_nonce >= attempt.nonce.0;
-            let expired = facts.final_height > attempt.expires_height;
+            let expired = facts.final_height > facts.expires_height;
             (!passed && !expired).then(|| {
                 format!(
                     "it may still land: the key's nonce is {}, below its {}, and it expires only \
                      after block {} (now {}); start the relay, whose fence decides it",
-                    facts.key_nonce, attempt.nonce, attempt.expires_height, facts.final_height
+                    facts.key_nonce, attempt.nonce, facts.expires_height, facts.final_height
                 )
             })
         }
@@ -332,7 +341,7 @@ mod tests {
     }
 
     fn facts(seen: Seen, key_nonce: u64, final_height: u64) -> Facts {
-        Facts { seen, key_nonce, final_height }
+        Facts { seen, key_nonce, final_height, expires_height: attempt().expires_height }
     }
 
     #[test]

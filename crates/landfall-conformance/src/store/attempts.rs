@@ -16,6 +16,7 @@ checks!(World:
     a_lane_nobody_leased_opens_nothing,
     a_lane_that_was_not_started_opens_nothing,
     a_nonce_that_is_not_the_next_opens_nothing,
+    a_fence_passes_a_halt_and_may_leave_a_hole,
     a_store_behind_the_openers_marks_opens_nothing,
     another_incarnation_of_the_store_opens_nothing,
     one_stale_member_opens_nothing,
@@ -143,6 +144,22 @@ async fn a_nonce_that_is_not_the_next_opens_nothing(world: World) {
         check_refused(&world, world.opening(&held, offset, &members), stale).await;
     }
     world.open(&held, 1, &members).await;
+}
+
+/// It carries nobody, and an operator has it landed above all that may have been forgotten.
+async fn a_fence_passes_a_halt_and_may_leave_a_hole(world: World) {
+    let held = world.started("lane").await;
+    world.open(&held, 0, &world.accept_ready(&["first"]).await).await;
+    assert_eq!(world.store.halt(&held.lane, "foreign nonce").await, Ok(()));
+    let fence =
+        |offset| OpenAttempt { purpose: Purpose::Fence, ..world.opening(&held, offset, &[]) };
+    let stale = |answer: &Opened| *answer == Opened::StaleNonce;
+    check_refused(&world, fence(0), stale).await;
+    let opened = world.store.open_attempt(fence(7)).await.expect("open");
+    let Opened::Stored(attempt) = opened else { panic!("{opened:?}") };
+    assert_eq!(attempt.nonce, Nonce(LEDGER_NONCE.0 + 8));
+    assert_eq!(next_nonce(&world, &held.lane).await, Some(Nonce(LEDGER_NONCE.0 + 9)));
+    check_refused(&world, fence(5), stale).await;
 }
 
 /// The marks may be of other lanes: what one of them forgot, this one would pay again.

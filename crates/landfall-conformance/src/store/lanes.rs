@@ -1,7 +1,7 @@
 //! Lanes: one holder at a time, a new epoch at every lease, nonces that never fall, halts.
 
 use landfall_core::lane::Lane;
-use landfall_core::store::{ADOPTED_EPOCHS, Leased, StoreError};
+use landfall_core::store::{Leased, StoreError};
 use landfall_core::{Epoch, LaneId, Nonce};
 
 use crate::check::checks;
@@ -179,14 +179,18 @@ async fn adopting_ends_a_halt_above_the_nonce_of_the_ledger(world: World) {
 async fn adopting_ends_every_holder_known_or_forgotten(world: World) {
     let held = world.started("lane").await;
     assert_eq!(world.store.halt(&held.lane, "why").await, Ok(()));
+    let before_ms = world.time.now_ms();
     assert_eq!(world.store.adopt(&held.lane, Nonce(500)).await, Ok(()));
     let adopted = lane(&world, &held.lane).await;
     assert_eq!(adopted.holder, None);
-    assert!(adopted.epoch.0 >= held.epoch.0 + ADOPTED_EPOCHS, "{}", adopted.epoch);
+    assert!(adopted.epoch.0 >= before_ms, "{}", adopted.epoch);
     let renewed = world.store.renew(&[(held.lane.clone(), held.epoch)], 1_000).await;
     assert_eq!(renewed, Ok(vec![false]));
     let opened = world.store.open_attempt(world.opening(&held, 0, &[])).await.expect("open");
     assert!(matches!(opened, landfall_core::store::Opened::Fenced(_)), "{opened:?}");
+    // Within the same millisecond, too.
+    assert_eq!(world.store.adopt(&held.lane, Nonce(500)).await, Ok(()));
+    assert!(lane(&world, &held.lane).await.epoch > adopted.epoch);
 }
 
 async fn adopting_never_lowers_the_next_nonce(world: World) {

@@ -52,8 +52,8 @@ pub struct FakeRail {
     pub down: Mutex<bool>,
     /// Whether looks at attempts fail, and nothing else.
     pub blind: Mutex<bool>,
-    /// Whether the keys are not on the account.
-    pub keyless: Mutex<bool>,
+    /// Lanes whose keys are not on the account.
+    pub keyless: Mutex<BTreeSet<LaneId>>,
     /// How long a broadcast takes to land.
     pub block_ms: Mutex<u64>,
 }
@@ -78,7 +78,7 @@ impl FakeRail {
             net: Mutex::new(Net::Good),
             down: Mutex::new(false),
             blind: Mutex::new(false),
-            keyless: Mutex::new(false),
+            keyless: Mutex::default(),
             block_ms: Mutex::new(0),
         }
     }
@@ -270,7 +270,7 @@ impl Rail for FakeRail {
 
     async fn nonce(&self, lane: &LaneId) -> Result<LedgerNonce, RailError> {
         self.ask()?;
-        if *self.keyless.lock() {
+        if self.keyless.lock().contains(lane) {
             return Err(RailError::Misconfigured("the key is not on the account".into()));
         }
         let state = self.state.lock();

@@ -9,7 +9,7 @@ use landfall_core::{Certificate, CertificateKind, Fate, RailName};
 use landfall_engine::operate::{OperateError, decide};
 use landfall_lanes::HighWater;
 
-use crate::ledger::Net;
+use crate::ledger::{FakeRail, Net};
 use crate::world::World;
 
 #[tokio::test(start_paused = true)]
@@ -138,7 +138,7 @@ async fn an_attempt_in_a_block_of_which_nobody_tells_the_outcome_is_shown_as_adr
 #[tokio::test(start_paused = true)]
 async fn a_lane_whose_key_is_not_on_the_account_is_named() {
     let mut world = World::new(1).await;
-    *world.rail.keyless.lock() = true;
+    world.rail.keyless.lock().insert(world.rail.lanes[0].clone());
     world.crash().await;
     world.submit("k", "alice.near", 10).await;
     world.sleep(10_000).await;
@@ -146,8 +146,24 @@ async fn a_lane_whose_key_is_not_on_the_account_is_named() {
     let status = world.engine.status().await;
     let alert = status.alerts.iter().find(|alert| alert.kind == "lane_stuck").expect("an alert");
     assert_eq!(alert.message, "near:test:relay:k0: the key is not on the account");
-    *world.rail.keyless.lock() = false;
+    world.rail.keyless.lock().clear();
     world.sleep(10_000).await;
+    assert_eq!(world.state("k").await, "COMPLETED");
+    assert_eq!(world.alerts().await, Vec::<String>::new());
+}
+
+/// Its lane stays in the store, and is looked after, as long as there is anything to look after.
+#[tokio::test(start_paused = true)]
+async fn a_key_that_was_taken_out_of_service_alarms_nobody() {
+    let mut world = World::new(2).await;
+    world.sleep(1_000).await;
+    let retired = world.rail.lanes[1].clone();
+    world.engine.abort().await;
+    world.rail = Arc::new(FakeRail::new(1));
+    world.rail.keyless.lock().insert(retired);
+    world.crash().await;
+    world.submit("k", "alice.near", 10).await;
+    world.sleep(60_000).await;
     assert_eq!(world.state("k").await, "COMPLETED");
     assert_eq!(world.alerts().await, Vec::<String>::new());
 }

@@ -17,6 +17,9 @@ const KILLS: u64 = 6;
 /// Pauses. Most last until the server has ended a session that stands still.
 const PAUSES: u64 = 3;
 
+/// The test that works as the witness.
+const WITNESS: &str = "crash::a_witness_says_what_was_answered";
+
 async fn funding(url: &str) -> Arc<dyn Book> {
     open(url, Contract::new("funding", Kind::Freeze)).await.expect("a book that opens")
 }
@@ -30,8 +33,7 @@ async fn a_witness_says_what_was_answered() {
 
 impl Database {
     fn hear(&self, run: u64, lines: usize, terrible: impl FnOnce(&mut Child)) -> Vec<Said> {
-        let test = "crash::a_witness_says_what_was_answered";
-        witness::hear(test, self.0.url(), run, lines, terrible)
+        witness::hear(WITNESS, self.0.url(), run, lines, terrible)
     }
 
     async fn survives(&self, rounds: u64, interrupt: impl Fn(u64, usize) -> Vec<Said>) {
@@ -42,8 +44,8 @@ impl Database {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_answered_survives_kill_9_of_whoever_asked() {
     let database = Database::new();
-    let kill = |child: &mut Child| child.kill().expect("kill -9");
-    database.survives(KILLS, |run, lines| database.hear(run, lines, kill)).await;
+    let url = database.0.url();
+    database.survives(KILLS, |run, lines| witness::kill_after(WITNESS, url, run, lines)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

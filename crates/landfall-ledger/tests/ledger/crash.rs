@@ -1,7 +1,6 @@
 //! Killed with -9 in the middle of its commits, again and again, on one file.
 
 use std::path::Path;
-use std::process::Child;
 use std::sync::Arc;
 
 use landfall_ledger::conformance::crash;
@@ -26,9 +25,7 @@ async fn a_witness_says_what_was_answered() {
 async fn what_was_answered_survives_kill_9_and_is_not_done_again() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("funding.db");
-    let kill = |run, lines| {
-        let kill = |child: &mut Child| child.kill().expect("kill -9");
-        witness::hear("crash::a_witness_says_what_was_answered", &path, run, lines, kill)
-    };
+    let test = "crash::a_witness_says_what_was_answered";
+    let kill = |run, lines| witness::kill_after(test, &path, run, lines);
     crash::survive(ROUNDS, kill, async || open(&path)).await;
 }

@@ -501,7 +501,8 @@ fn a_word_about_what_may_still_be_called_would_not_hold() {
     let trading = Arc::new(Script::new("trading", &Arc::default()));
     let alone = rail(vec![trading]).expect("a rail");
     let source_is_gone = transfer(KEY, State::SourcePending, false);
-    assert!(!alone.would_hold(&source_is_gone, NOW_MS - 2 * WINDOW_MS));
+    assert!(!alone.would_hold(&source_is_gone, NOW_MS - LATE_CALL_MS + 1));
+    assert!(alone.would_hold(&source_is_gone, NOW_MS - LATE_CALL_MS));
 }
 
 #[test]

@@ -19,6 +19,8 @@ use crate::server::{connect, new_database, shared};
 const PROCESS_ROUNDS: u64 = 8;
 /// Kills of the server. Each has it recover.
 const SERVER_ROUNDS: u64 = 6;
+/// The test that works as the witness.
+const WITNESS: &str = "crash::a_witness_says_what_was_committed";
 
 async fn world(url: &str) -> World {
     let clock = Arc::new(ManualClock::new());
@@ -32,10 +34,6 @@ async fn world(url: &str) -> World {
 async fn a_witness_says_what_was_committed() {
     let Some((at, run)) = witness::called() else { return };
     crash::work(world(&at).await, run, witness::say).await;
-}
-
-fn hear(url: &str, run: u64, lines: usize, terrible: impl FnOnce(&mut Child)) -> Vec<Said> {
-    witness::hear("crash::a_witness_says_what_was_committed", url, run, lines, terrible)
 }
 
 /// Looks at what is left once it is settled: the server may still be at the last commit of somebody
@@ -58,7 +56,7 @@ async fn what_was_answered_survives_kill_9_and_nothing_is_half_done() {
     let mut said = Vec::new();
     for run in 0..PROCESS_ROUNDS {
         let lines = random.random_range(1..400);
-        said.extend(hear(&url, run, lines, |child| child.kill().expect("kill -9")));
+        said.extend(witness::kill_after::<Said>(WITNESS, &url, run, lines));
         check(&url, &said).await;
     }
 }
@@ -71,7 +69,8 @@ async fn what_was_answered_survives_kill_9_of_the_server() {
     for run in 0..SERVER_ROUNDS {
         let lines = random.random_range(1..400);
         // The witness's workers give up when the store does.
-        said.extend(hear(server.url(), run, lines, |_| server.kill().expect("kill -9")));
+        let kill = |_: &mut Child| server.kill().expect("kill -9");
+        said.extend(witness::hear::<Said>(WITNESS, server.url(), run, lines, kill));
         server.restart().expect("recovered");
         check(server.url(), &said).await;
     }
@@ -90,7 +89,7 @@ async fn one_that_stands_still_keeps_no_lane_and_stores_nothing_afterwards() {
             block_in_place(|| Handle::current().block_on(overtaking));
             witness::resume(child);
         };
-        said.extend(hear(&url, run, 100, overtake));
+        said.extend(witness::hear::<Said>(WITNESS, &url, run, 100, overtake));
         check(&url, &said).await;
     }
 }

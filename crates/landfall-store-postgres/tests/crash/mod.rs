@@ -19,6 +19,8 @@ use crate::world;
 const ROUNDS: u64 = 6;
 /// Most commits before a kill.
 const COMMITS_MOST: usize = 500;
+/// The test that works as the witness.
+const WITNESS: &str = "crash::a_witness_says_what_was_committed";
 
 async fn at_store(url: &str) -> World {
     world(PostgresStore::open(url, PostgresOptions::default()).await.expect("a store that opens"))
@@ -29,10 +31,6 @@ async fn at_store(url: &str) -> World {
 async fn a_witness_says_what_was_committed() {
     let Some((at, run)) = witness::called() else { return };
     crash::work(at_store(&at).await, run, witness::say).await;
-}
-
-fn hear(url: &str, run: u64, lines: usize, terrible: impl FnOnce(&mut Child)) -> Vec<Said> {
-    witness::hear("crash::a_witness_says_what_was_committed", url, run, lines, terrible)
 }
 
 /// Looks at what is left once it is settled: the server may still be at the last commit of somebody
@@ -55,8 +53,7 @@ async fn what_was_answered_survives_kill_9_of_whoever_asked() {
     let mut said = Vec::new();
     for run in 0..ROUNDS {
         let lines = random.random_range(1..COMMITS_MOST);
-        let kill = |child: &mut Child| child.kill().expect("kill -9");
-        said.extend(hear(server.url(), run, lines, kill));
+        said.extend(witness::kill_after::<Said>(WITNESS, server.url(), run, lines));
         check(&server, &said).await;
     }
 }
@@ -70,7 +67,7 @@ async fn what_was_answered_survives_kill_9_of_the_server() {
     for run in 0..ROUNDS {
         let lines = random.random_range(1..COMMITS_MOST);
         let kill = |_: &mut Child| server.kill().expect("kill -9");
-        said.extend(hear(server.url(), run, lines, kill));
+        said.extend(witness::hear::<Said>(WITNESS, server.url(), run, lines, kill));
         server.restart().expect("it starts again");
         check(&server, &said).await;
     }
@@ -91,7 +88,7 @@ async fn one_that_stands_still_keeps_no_lane_and_stores_nothing_afterwards() {
             assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
             witness::resume(child);
         };
-        said.extend(hear(server.url(), run, 100, overtake));
+        said.extend(witness::hear::<Said>(WITNESS, server.url(), run, 100, overtake));
         check(&server, &said).await;
     }
 }

@@ -18,7 +18,8 @@ if incarnation ~= ARGV[6] then return { 'restarted' } end
 local name = prefix .. 'lane:' .. lane
 local held = call('HMGET', name, 'epoch', 'holder', 'next_nonce', 'halt_at_ms', 'halt_reason')
 if held[1] ~= epoch or not held[2] then return { 'over' } end
-if held[4] then return { 'halted', held[5] } end
+local is_fence = ARGV[9] == 'fence'
+if held[4] and not is_fence then return { 'halted', held[5] } end
 
 local at = 18
 for _ = 1, tonumber(ARGV[17]) do
@@ -28,7 +29,9 @@ for _ = 1, tonumber(ARGV[17]) do
   end
   at = at + 2
 end
-if held[3] ~= nonce then return { 'stale nonce' } end
+if held[3] ~= nonce and not (is_fence and held[3] and below(held[3], nonce)) then
+  return { 'stale nonce' }
+end
 
 local steps, founds, seen, stale = {}, {}, {}, {}
 while at <= #ARGV do

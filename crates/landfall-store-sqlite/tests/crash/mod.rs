@@ -1,7 +1,6 @@
 //! Killed with -9 in the middle of its commits, again and again, on one file.
 
 use std::path::Path;
-use std::process::Child;
 use std::sync::Arc;
 
 use landfall_conformance::crash::{self, Said};
@@ -28,8 +27,7 @@ async fn a_witness_says_what_was_committed() {
 }
 
 fn kill_after(path: &Path, run: u64, lines: usize) -> Vec<Said> {
-    let kill = |child: &mut Child| child.kill().expect("kill -9");
-    witness::hear("crash::a_witness_says_what_was_committed", path, run, lines, kill)
+    witness::kill_after("crash::a_witness_says_what_was_committed", path, run, lines)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -123,6 +123,39 @@ fn forgotten_attempts_are_fenced_off_before_a_lane_goes_on() {
     assert_eq!(world.paid("alice.near"), 2);
 }
 
+/// The fence passes it, and is stored: so it is proven dead, and whom it was to pay is paid.
+#[test]
+fn what_was_open_when_a_lane_was_adopted_is_decided_without_another_word() {
+    let world = world();
+    let process = world.serve();
+    world.relay.pay("one", "alice.near", 5);
+    world.completed("one");
+    world.simulator.post("/sim/faults", &json!({"forget": 1.0}));
+    world.relay.pay("two", "alice.near", 6);
+    let open = || {
+        let open = world.json(&["adrift", "list", "--all", "--json"])[0].clone();
+        Some((open["nonce"].as_u64()?, open["lane"].as_str()?.to_owned()))
+    };
+    let (nonce, lane) = wait_for("an attempt", open);
+    process.kill_9();
+    world.simulator.post("/sim/faults", &json!({"forget": 0.0}));
+    // As far as this instance knows, the store has forgotten what came after.
+    let marks = world.folder.path().join("landfall-data/high-water");
+    let mut text = std::fs::read_to_string(&marks).expect("its marks");
+    text.push_str(&format!("\nlane 1 {} {lane} ;", nonce + 3));
+    std::fs::write(&marks, text).expect("written");
+
+    let adopted = world.json(&["lanes", "adopt", "--all", "--yes", "--json"]);
+    assert_eq!(adopted[0]["facts"]["forgotten"], json!([nonce + 1, nonce + 3]));
+    let process = world.serve();
+    world.completed("two");
+    assert_eq!(process.terminate(), Some(0));
+    assert_eq!(world.paid("alice.near"), 2);
+    let trail = world.json(&["transfers", "get", "two", "--json"]).to_string();
+    assert!(trail.contains("nonce_passed"), "{trail}");
+    assert!(world.relay.run(&["audit"]).status.success(), "the fence is one of ours");
+}
+
 #[test]
 fn an_operators_word_is_taken_only_if_the_ledger_does_not_contradict_it() {
     an_operators_word(Process::kill_9);
