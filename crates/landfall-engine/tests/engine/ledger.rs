@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
-use landfall_core::attempt::{Landing, Outcome, Shortage, Signed};
+use landfall_core::attempt::{Landing, Outcome, Shortage, Sighting, Signed};
 use landfall_core::rail::{
     Broadcast, EndpointHealth, Funds, Later, LedgerNonce, Look, Rail, RailError, Refusal,
 };
@@ -52,6 +52,8 @@ pub struct FakeRail {
     pub down: Mutex<bool>,
     /// Whether looks at attempts fail, and nothing else.
     pub blind: Mutex<bool>,
+    /// What looks see next, one each, before they look at the ledger.
+    pub sightings: Mutex<Vec<Sighting>>,
     /// Lanes whose keys are not on the account.
     pub keyless: Mutex<BTreeSet<LaneId>>,
     /// How long a broadcast takes to land.
@@ -78,6 +80,7 @@ impl FakeRail {
             net: Mutex::new(Net::Good),
             down: Mutex::new(false),
             blind: Mutex::new(false),
+            sightings: Mutex::default(),
             keyless: Mutex::default(),
             block_ms: Mutex::new(0),
         }
@@ -248,6 +251,9 @@ impl Rail for FakeRail {
         self.ask()?;
         if *self.blind.lock() {
             return Err(RailError::Unavailable("the nodes contradict each other".into()));
+        }
+        if let Some(sighting) = self.sightings.lock().pop() {
+            return Ok(Look::Adrift { why: "seen".into(), sighting: Some(sighting) });
         }
         let state = self.state.lock();
         if let Some(landing) = state.landed.get(&attempt.hash) {

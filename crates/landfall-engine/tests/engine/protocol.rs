@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use landfall_core::attempt::{Landing, Outcome};
+use landfall_core::attempt::{Landing, Outcome, Sighting};
 use landfall_core::store::Store;
 use landfall_core::{Certificate, CertificateKind, Fate, RailName};
 use landfall_engine::operate::{OperateError, decide};
@@ -133,6 +133,29 @@ async fn an_attempt_in_a_block_of_which_nobody_tells_the_outcome_is_shown_as_adr
     world.sleep(60_000).await;
     assert_eq!((world.state("k").await, world.paid("alice.near")), ("COMPLETED", 1));
     assert_eq!(world.alerts().await, Vec::<String>::new());
+}
+
+/// Each forbids a certificate until it is taken back, so none may be taken for another.
+#[tokio::test(start_paused = true)]
+async fn every_nodes_sighting_is_kept_even_if_it_names_no_block() {
+    let world = World::new(1).await;
+    world.rail.state.lock().registered.insert("alice.near".into());
+    *world.rail.net.lock() = Net::LoseRequest;
+    let seen = |endpoint: &str, block_hash: &str| Sighting {
+        endpoint: endpoint.into(),
+        block_hash: block_hash.into(),
+        block_height: None,
+        was_final: false,
+        at_ms: 0,
+    };
+    let same = [seen("a", "B"), seen("b", "B")];
+    let unnamed = [seen("a", ""), seen("b", ""), seen("a", "")];
+    *world.rail.sightings.lock() = [&same[..], &unnamed[..]].concat();
+    world.submit("k", "alice.near", 10).await;
+    world.sleep(10_000).await;
+    let open = world.store.open_attempts_of(RailName::Near).await.unwrap();
+    let kept = open[0].sightings.iter().map(|one| (one.endpoint.as_str(), one.block_hash.as_str()));
+    assert_eq!(kept.collect::<Vec<_>>(), [("a", ""), ("b", ""), ("b", "B")]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -224,6 +224,20 @@ async fn a_node_that_takes_transactions_for_short_lived_expires_none_by_itself()
     assert_eq!(sunk(world.look(&attempt, &[]).await).kind, CertificateKind::Expired);
 }
 
+/// What is noted may be one node's mistake; an operator is told what a quorum says.
+#[tokio::test]
+async fn until_when_an_attempt_can_land_is_told_by_a_quorum() {
+    let world = world();
+    world.each(|node| node.validity = 10);
+    let attempt = world.attempt().await;
+    world.node(2, |node| node.validity = VALIDITY);
+    assert_eq!(world.rail.expiry(&attempt).await, Ok(100 + VALIDITY), "the latest counts");
+    world.node(0, |node| node.earliest = 101);
+    assert_eq!(world.rail.expiry(&attempt).await, Ok(100 + VALIDITY));
+    world.node(1, |node| node.earliest = 101);
+    assert!(world.rail.expiry(&attempt).await.is_err(), "one node is no quorum");
+}
+
 #[tokio::test]
 async fn a_sighting_vetoes_until_its_block_is_off_the_final_chain() {
     let world = world();
