@@ -167,6 +167,10 @@ impl Link {
             .await
             .map_err(lost)?;
         let facts = facts(&mut connection).await.map_err(lost)?;
+        if facts.is_loading() {
+            let cause = "it is still loading its data".to_owned();
+            return Err(OpenError::Unavailable { place: self.place.clone(), cause });
+        }
         facts
             .check(&self.accepted)
             .map_err(|refusal| OpenError::Refused { place: self.place.clone(), refusal })?;

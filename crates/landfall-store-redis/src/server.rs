@@ -65,6 +65,11 @@ impl Facts {
         self.info.get(name).map_or("", String::as_str)
     }
 
+    /// Whether it still reads its log: it switches the log off for that, and says so.
+    pub(crate) fn is_loading(&self) -> bool {
+        self.info("loading") == "1"
+    }
+
     /// Whether the server may be used, by what the configuration accepts.
     pub(crate) fn check(&self, accepted: &[String]) -> Result<(), Refusal> {
         let version = self.info("redis_version");
@@ -144,6 +149,14 @@ mod tests {
     #[test]
     fn a_server_that_syncs_every_write_is_taken() {
         assert_eq!(check(SOUND, always(), &[]), "taken");
+    }
+
+    #[test]
+    fn a_server_that_loads_its_log_is_waited_for() {
+        let facts = |loading: &str| Facts::new(&format!("{SOUND}loading:{loading}\r\n"), None);
+        assert!(facts("1").is_loading());
+        assert!(!facts("0").is_loading());
+        assert!(!Facts::new(SOUND, None).is_loading());
     }
 
     #[test]
