@@ -32,6 +32,21 @@ impl World {
         self.relay.json(arguments)
     }
 
+    /// Payout "one" is completed; "two" is in an attempt that the ledger took and lost, which is
+    /// told as `landfall adrift list` does.
+    fn one_paid_and_one_adrift(&self) -> (Process, Value) {
+        let process = self.serve();
+        self.relay.pay("one", "alice.near", 5);
+        self.completed("one");
+        self.simulator.post("/sim/faults", &json!({"forget": 1.0}));
+        self.relay.pay("two", "alice.near", 6);
+        let open = wait_for("an attempt", || {
+            let open = self.json(&["adrift", "list", "--all", "--json"])[0].clone();
+            open["id"].is_u64().then_some(open)
+        });
+        (process, open)
+    }
+
     /// The lane's reason for standing still.
     fn until_halted(&self) -> String {
         wait_for("a halt", || {
@@ -127,16 +142,9 @@ fn forgotten_attempts_are_fenced_off_before_a_lane_goes_on() {
 #[test]
 fn what_was_open_when_a_lane_was_adopted_is_decided_without_another_word() {
     let world = world();
-    let process = world.serve();
-    world.relay.pay("one", "alice.near", 5);
-    world.completed("one");
-    world.simulator.post("/sim/faults", &json!({"forget": 1.0}));
-    world.relay.pay("two", "alice.near", 6);
-    let open = || {
-        let open = world.json(&["adrift", "list", "--all", "--json"])[0].clone();
-        Some((open["nonce"].as_u64()?, open["lane"].as_str()?.to_owned()))
-    };
-    let (nonce, lane) = wait_for("an attempt", open);
+    let (process, open) = world.one_paid_and_one_adrift();
+    let nonce = open["nonce"].as_u64().expect("a nonce");
+    let lane = open["lane"].as_str().expect("a lane").to_owned();
     process.kill_9();
     world.simulator.post("/sim/faults", &json!({"forget": 0.0}));
     // As far as this instance knows, the store has forgotten what came after.
@@ -169,13 +177,8 @@ fn an_operators_word_is_taken_after_an_orderly_stop() {
 
 fn an_operators_word(stop: fn(Process)) {
     let world = world();
-    let process = world.serve();
-    world.relay.pay("one", "alice.near", 5);
-    world.completed("one");
-    world.simulator.post("/sim/faults", &json!({"forget": 1.0}));
-    world.relay.pay("two", "alice.near", 6);
-    let open = || world.json(&["adrift", "list", "--all", "--json"])[0]["id"].as_u64();
-    let id = wait_for("an attempt", open).to_string();
+    let (process, open) = world.one_paid_and_one_adrift();
+    let id = open["id"].to_string();
     let word = |fate| ["adrift", "decide", &id, fate, "--evidence", "nobody has it"];
     world.refused(&word("sunk"), 3, "the relay must be stopped first");
     stop(process);
@@ -200,13 +203,8 @@ fn an_operators_word(stop: fn(Process)) {
 #[test]
 fn an_attempt_decided_as_landed_completes_its_members() {
     let world = world();
-    let process = world.serve();
-    world.relay.pay("one", "alice.near", 5);
-    world.completed("one");
-    world.simulator.post("/sim/faults", &json!({"forget": 1.0}));
-    world.relay.pay("two", "alice.near", 6);
-    let open = || world.json(&["adrift", "list", "--all", "--json"])[0]["id"].as_u64();
-    let id = wait_for("an attempt", open).to_string();
+    let (process, open) = world.one_paid_and_one_adrift();
+    let id = open["id"].to_string();
     process.kill_9();
     let word = ["adrift", "decide", &id, "landed", "--unchecked", "--evidence", "their ledger"];
     let decided = world.relay.run(&word);
