@@ -12,6 +12,7 @@ pub mod claim;
 pub mod clock;
 pub mod courier;
 pub mod field;
+pub mod guard;
 pub mod ids;
 pub mod internal;
 pub mod lane;

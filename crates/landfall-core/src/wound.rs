@@ -40,10 +40,44 @@ pub enum Wound {
     NotFoundIsFailed,
     /// A service forgets that it refused.
     RefusalNotRecorded,
+    /// A certain refusal is believed of bytes that may have been sent before.
+    RefusedTooLate,
+    /// One node's refusal is believed.
+    OneNodesRefusal,
+    /// One node's success is believed.
+    OneNodesSuccess,
+    /// One node's revert is believed.
+    OneNodesRevert,
+    /// One node's nonce is believed.
+    OneNodesNonce,
+    /// A success is believed before it is final.
+    OptimisticSuccess,
+    /// A revert is believed before it is final.
+    OptimisticRevert,
+    /// A certificate needs one witness.
+    QuorumOfOne,
+    /// A sighting vetoes no certificate.
+    VetoIgnored,
+    /// A node bears witness to a history that it does not keep.
+    HistoryUnchecked,
+    /// An outcome as invalid is believed over the block that passed the nonce.
+    InvalidOverBlock,
+    /// An attempt expires twenty blocks early.
+    ExpiresEarly,
+    /// An open fence counts as landed.
+    OpenFenceLanded,
+    /// What was stored is not noted outside the store.
+    MarksNotNoted,
+    /// What was left open is not pursued after a start.
+    RecoveryLeftOut,
+    /// A nonce that nothing explains does not halt the lanes.
+    ForeignUnheeded,
+    /// The siblings of an offender count as paid.
+    SiblingsPaid,
 }
 
 impl Wound {
-    pub const ALL: [Wound; 17] = [
+    pub const ALL: [Wound; 34] = [
         Wound::StoredAfterSent,
         Wound::TimeoutIsFailure,
         Wound::EpochUnchecked,
@@ -61,6 +95,23 @@ impl Wound {
         Wound::CommitForgotten,
         Wound::NotFoundIsFailed,
         Wound::RefusalNotRecorded,
+        Wound::RefusedTooLate,
+        Wound::OneNodesRefusal,
+        Wound::OneNodesSuccess,
+        Wound::OneNodesRevert,
+        Wound::OneNodesNonce,
+        Wound::OptimisticSuccess,
+        Wound::OptimisticRevert,
+        Wound::QuorumOfOne,
+        Wound::VetoIgnored,
+        Wound::HistoryUnchecked,
+        Wound::InvalidOverBlock,
+        Wound::ExpiresEarly,
+        Wound::OpenFenceLanded,
+        Wound::MarksNotNoted,
+        Wound::RecoveryLeftOut,
+        Wound::ForeignUnheeded,
+        Wound::SiblingsPaid,
     ];
 }
 
