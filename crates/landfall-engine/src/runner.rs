@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use landfall_core::BadField;
 use landfall_core::attempt::{Outcome, Shortage};
 use landfall_core::queue::Hint;
-use landfall_core::rail::Rail;
+use landfall_core::rail::{EndpointHealth, Rail};
 use landfall_core::{
     Attempt, ClaimKey, Event, Fate, LaneId, Move, Note, Payload, Purpose, RailName, Stage,
     Transfer, TransferId,
@@ -263,6 +263,19 @@ impl Runner {
     }
 }
 
+/// Which nodes were caught contradicting a quorum, each with the two answers.
+fn contradictions(endpoints: &[EndpointHealth]) -> Option<String> {
+    let told = endpoints.iter().filter_map(|one| {
+        let caught = one.caught.as_ref().filter(|caught| caught.asked_last)?;
+        Some(format!(
+            "{} says: {}; a quorum says: {}",
+            one.endpoint, caught.said, caught.quorum_says
+        ))
+    });
+    let told: Vec<String> = told.collect();
+    (!told.is_empty()).then(|| told.join("; "))
+}
+
 #[async_trait]
 impl Line for Runner {
     fn rail(&self) -> RailName {
@@ -328,9 +341,14 @@ impl Line for Runner {
             None => self.calm("lane_stuck"),
             Some((lane, trouble)) => self.alert("lane_stuck", format!("{lane}: {trouble}")),
         }
+        let endpoints = self.rail.endpoints();
+        match contradictions(&endpoints) {
+            None => self.calm("node_contradicts"),
+            Some(told) => self.alert("node_contradicts", told),
+        }
         RailStatus {
             rail: self.rail.name(),
-            endpoints: self.rail.endpoints(),
+            endpoints,
             paused: self.pause.lock().as_ref().map(|pause| pause.reason.clone()),
             lanes_held: views.iter().filter(|view| view.held).count(),
             lanes_halted: views.iter().filter(|view| view.halted.is_some()).count(),

@@ -227,6 +227,8 @@ struct Facts {
     final_height: u64,
     /// The last block in which it can land, by a quorum of nodes.
     expires_height: u64,
+    /// A sighting that a quorum does not refute.
+    sighted: Option<String>,
 }
 
 impl Facts {
@@ -241,8 +243,9 @@ impl Facts {
         let seen = auditor.seen(&attempt.hash, account, &token).await.map_err(said)?;
         // Where the nodes no longer know, what was noted when it was signed must do.
         let expires_height = desk.rail.expiry(attempt).await.unwrap_or(attempt.expires_height);
+        let sighted = desk.rail.standing_sighting(attempt).await.map_err(said)?;
         let (key_nonce, final_height) = (nonce.nonce.0, nonce.final_height);
-        Ok(Facts { seen, key_nonce, final_height, expires_height })
+        Ok(Facts { seen, key_nonce, final_height, expires_height, sighted })
     }
 
     fn json(&self) -> Value {
@@ -257,6 +260,7 @@ impl Facts {
             "key_nonce": self.key_nonce,
             "final_height": self.final_height,
             "expires_height": self.expires_height,
+            "sighted": self.sighted,
         })
     }
 }
@@ -264,11 +268,14 @@ impl Facts {
 /// Why the operator's word cannot be true, if so.
 fn contradiction(decided: Decided, attempt: &Attempt, facts: Option<&Facts>) -> Option<String> {
     let seen_final = attempt.sightings.iter().find(|sighting| sighting.was_final);
-    if let (Decided::Sunk, Some(sighting)) = (decided, seen_final) {
-        let endpoint = &sighting.endpoint;
-        return Some(format!("{endpoint} has shown it as final in block {}", sighting.block_hash));
+    let Some(facts) = facts else {
+        let sighting = seen_final.filter(|_| decided == Decided::Sunk)?;
+        let (endpoint, block) = (&sighting.endpoint, &sighting.block_hash);
+        return Some(format!("{endpoint} has shown it as final in block {block}"));
+    };
+    if let (Decided::Sunk, Some(why), Some(_)) = (decided, &facts.sighted, seen_final) {
+        return Some(format!("it was shown as final: {why}"));
     }
-    let facts = facts?;
     match (decided, &facts.seen) {
         (_, Seen::Unsettled) => Some("the ledger has it, not yet final; wait for it".into()),
         (Decided::Sunk, Seen::Done(_)) => Some("the ledger has it, and it paid".into()),
@@ -341,7 +348,8 @@ mod tests {
     }
 
     fn facts(seen: Seen, key_nonce: u64, final_height: u64) -> Facts {
-        Facts { seen, key_nonce, final_height, expires_height: attempt().expires_height }
+        let expires_height = attempt().expires_height;
+        Facts { seen, key_nonce, final_height, expires_height, sighted: None }
     }
 
     #[test]
@@ -358,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_once_seen_final_is_never_sunk_not_even_unchecked() {
+    fn what_was_seen_final_is_not_sunk_unless_a_quorum_refutes_it() {
         let mut attempt = attempt();
         assert!(contradiction(Decided::Sunk, &attempt, None).is_none());
         attempt.sightings.push(Sighting {
@@ -370,6 +378,10 @@ mod tests {
         });
         assert!(contradiction(Decided::Sunk, &attempt, None).is_some());
         assert!(contradiction(Decided::Landed, &attempt, None).is_none());
+        let refuted = facts(Seen::Unknown, 7, 50);
+        assert!(contradiction(Decided::Sunk, &attempt, Some(&refuted)).is_none());
+        let sighted = Facts { sighted: Some("http://one has seen it".into()), ..refuted };
+        assert!(contradiction(Decided::Sunk, &attempt, Some(&sighted)).is_some());
     }
 
     #[test]

@@ -253,7 +253,7 @@ impl Rail for FakeRail {
             return Err(RailError::Unavailable("the nodes contradict each other".into()));
         }
         if let Some(sighting) = self.sightings.lock().pop() {
-            return Ok(Look::Adrift { why: "seen".into(), sighting: Some(sighting) });
+            return Ok(Look::Adrift { why: "seen".into(), sightings: vec![sighting] });
         }
         let state = self.state.lock();
         if let Some(landing) = state.landed.get(&attempt.hash) {
@@ -261,7 +261,7 @@ impl Rail for FakeRail {
         }
         let used = state.nonces[&attempt.lane];
         if used < attempt.nonce.0 {
-            return Ok(Look::Adrift { why: "unknown".into(), sighting: None });
+            return Ok(Look::Adrift { why: "unknown".into(), sightings: Vec::new() });
         }
         Ok(match later.iter().find(|later| later.landed_height.is_some()) {
             Some(later) => Look::Sunk(Certificate {
@@ -270,7 +270,7 @@ impl Rail for FakeRail {
                 evidence: serde_json::Value::Null,
             }),
             None if later.is_empty() => Look::Foreign(format!("nonce {used} is not ours")),
-            None => Look::Adrift { why: "a later one is open".into(), sighting: None },
+            None => Look::Adrift { why: "a later one is open".into(), sightings: Vec::new() },
         })
     }
 
