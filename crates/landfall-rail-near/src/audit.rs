@@ -34,7 +34,7 @@ const EMPTY_ROOT: &str = "11111111111111111111111111111111";
 pub enum Seen {
     /// A quorum of nodes does not know it, or it was included as invalid and did nothing.
     Unknown,
-    /// Known, and not final.
+    /// Known, but not final, or not by a quorum of nodes.
     Unsettled,
     /// Final, and all of its actions took effect: whom its `ft_transfer`s paid, in order.
     Done(Vec<(String, u128)>),

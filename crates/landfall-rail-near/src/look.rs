@@ -266,7 +266,11 @@ impl Looker {
         }
         match judgement {
             Judgement::Adrift(why) => Ok(adrift(why)),
-            Judgement::Unexplained(nonce) => Ok(self.doubt(attempt, nonce, later)),
+            // Nodes forget: who saw it may be the only one to remember that it was ours.
+            Judgement::Unexplained(nonce) => match veto(nodes, attempt, &witnesses).await? {
+                Some(why) => Ok(adrift(why)),
+                None => Ok(self.doubt(attempt, nonce, later)),
+            },
             Judgement::Sunk(kind) => match veto(nodes, attempt, &witnesses).await? {
                 Some(why) if !outvoted && !wound::is(Wound::VetoIgnored) => Ok(adrift(why)),
                 _ => {
