@@ -107,16 +107,28 @@ async fn a_fence_decides_what_is_adrift_and_leaves_a_death_certificate() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_believed_only_for_bytes_never_sent_before() {
-    let world = World::new(1).await;
-    world.rail.state.lock().registered.insert("alice.near".into());
-    *world.rail.net.lock() = Net::LoseAnswer;
-    *world.rail.down.lock() = false;
-    world.submit("k", "alice.near", 10).await;
-    world.sleep(30).await;
-    *world.rail.net.lock() = Net::Refuse;
-    world.sleep(30_000).await;
-    assert_eq!(world.paid("alice.near"), 1);
-    assert_eq!(world.state("k").await, "COMPLETED");
+    for crashes in [false, true] {
+        let mut world = World::new(1).await;
+        world.rail.state.lock().registered.insert("alice.near".into());
+        *world.rail.net.lock() = Net::LoseAnswer;
+        // No look may settle the matter before the bytes are sent again, and refused.
+        *world.rail.blind.lock() = true;
+        world.submit("k", "alice.near", 10).await;
+        world.sleep(30).await;
+        *world.rail.net.lock() = Net::Refuse;
+        if crashes {
+            world.crash().await;
+        }
+        let sent = world.rail.state.lock().broadcasts;
+        world.sleep(30_000).await;
+        assert!(world.rail.state.lock().broadcasts > sent, "sent again, and refused");
+        *world.rail.net.lock() = Net::Good;
+        *world.rail.blind.lock() = false;
+        world.sleep(120_000).await;
+        assert_eq!(world.paid("alice.near"), 1);
+        assert_eq!(world.state("k").await, "COMPLETED");
+        assert!(!world.trail("k").await.contains(&"SUNK"));
+    }
 }
 
 /// Its nonce is used, so it is in a block: that is progress, not a fate.

@@ -163,11 +163,15 @@ async fn refused_though_it_lands(reason: Value) {
     world.pay("k", "alice.near", 1).await;
     world.run_ms(5_000).await;
     assert_eq!(world.times_paid("k"), 1, "it landed, unseen");
-    world.network.all(|node| {
-        node.lose_fates = false;
-        node.lie = Some(invalid_tx(reason.clone()));
+    // No look may settle the matter before the bytes are sent again, and refused.
+    let refuse = invalid_tx(reason);
+    let lie: Lie = Arc::new(move |request| {
+        let looks = request["method"] == "tx";
+        if looks { answer(503, json!("busy")) } else { refuse(request) }
     });
+    world.network.all(|node| (node.lose_fates, node.lie) = (false, Some(lie.clone())));
     world.run_ms(3 * MINUTE_MS).await;
+    assert_eq!(world.state("k").await, "QUEUED_VERIFICATION", "what may have landed is unknown");
     world.network.all(|node| node.lie = None);
     world.run_until_final(&["k".into()], 5 * MINUTE_MS).await;
     check_paid_once(&world, "k").await;
