@@ -47,7 +47,18 @@ impl World {
     }
 
     pub async fn submit(&self, key: &str, receiver: &str, amount: u128) -> Transfer {
-        let terms = Terms { network: "test".into(), token: "token".into(), sender: "relay".into() };
+        self.submit_from("relay", key, receiver, amount).await
+    }
+
+    /// Accepted while the relay paid from that account.
+    pub async fn submit_from(
+        &self,
+        sender: &str,
+        key: &str,
+        receiver: &str,
+        amount: u128,
+    ) -> Transfer {
+        let terms = Terms { network: "test".into(), token: "token".into(), sender: sender.into() };
         let payout = Payout::new(&terms, receiver, &amount.to_string(), None).unwrap();
         let submission = Submission {
             tenant: String::new(),
