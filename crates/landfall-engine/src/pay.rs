@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use landfall_core::attempt::Shortage;
-use landfall_core::{Move, Note, Purpose, Transfer};
+use landfall_core::{ClaimEnd, Move, Note, Purpose, Transfer};
 use landfall_lanes::Batch;
 
 use crate::pool::{Ripe, Step};
@@ -254,12 +254,18 @@ async fn set_aside(runner: &Runner, too_large: Vec<Transfer>, why: &str) {
             step = step.note(Note::SetAside);
         }
         step.aside = Some(why.to_owned());
-        step
+        // Others may wait for what it has claimed, and it cannot go on with it.
+        match runner.rail.preparation(&transfer.payload) {
+            Some(claim) => step.ending(ClaimEnd::Release(claim)),
+            None => step,
+        }
     };
-    if let Err(error) = runner.core.store.apply(too_large.iter().map(aside).collect()).await {
-        tracing::warn!(%error, "not set aside; the sweeper brings them back");
-    }
+    let applied = runner.core.store.apply(too_large.iter().map(aside).collect()).await;
     let ids: Vec<_> = too_large.iter().map(|transfer| transfer.id).collect();
     runner.pools.lock().release(ids.iter().copied());
     runner.aside.lock().extend(ids);
+    match applied {
+        Ok(applied) => runner.fetch(&applied.released).await,
+        Err(error) => tracing::warn!(%error, "not set aside; the sweeper brings them back"),
+    }
 }

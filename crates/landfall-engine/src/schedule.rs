@@ -23,11 +23,6 @@ pub fn retries_of(settings: &Settings, stages: AttemptStages, stage: Option<Stag
     }
 }
 
-/// A due time further away than this was never meant: the clock has jumped.
-pub fn horizon_ms(settings: &Settings) -> u64 {
-    2 * settings.backoff_max_ms.max(settings.sweep_push_ms).max(settings.aside_ms)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

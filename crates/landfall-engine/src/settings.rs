@@ -46,6 +46,14 @@ pub struct Settings {
     pub lanes: LaneSettings,
 }
 
+impl Settings {
+    /// A due time further away than this was never meant: the clock has jumped. Beyond the longest
+    /// wait that is, for whoever claims what is due.
+    pub fn horizon_ms(&self) -> u64 {
+        2 * self.backoff_max_ms.max(self.sweep_push_ms).max(self.aside_ms)
+    }
+}
+
 impl Default for Settings {
     fn default() -> Settings {
         Settings {

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 
 use crate::fleet::{Face, Place, Shared};
 
-/// How many of a lane's later attempts a look is shown: the nearest ones decide.
+/// How many of a lane's later attempts, sunk ones aside, a look is shown: the nearest ones decide.
 const LATER_MAX: usize = 64;
 
 /// An attempt and the transfers it carries, as its opening left them.

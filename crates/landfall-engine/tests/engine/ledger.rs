@@ -200,6 +200,10 @@ impl Rail for FakeRail {
         if purpose == Purpose::Pay && payloads.iter().any(is_foreign) {
             return Err(RailError::Misconfigured("of another token".into()));
         }
+        let is_anothers = |payload: &&Payload| payload.near().unwrap().sender != "relay";
+        if payloads.iter().any(is_anothers) {
+            return Err(RailError::Misconfigured("of another account".into()));
+        }
         let actions = payloads
             .iter()
             .map(|payload| (payload.receiver().into_owned(), payload.amount()))

@@ -135,7 +135,8 @@ pub async fn start(
 ) -> Result<Relay> {
     let store = stores::open_patiently(config, &clock).await?;
     let instance = folder.instance_name(config.instance.name.as_deref())?;
-    let queue = stores::open_queue(config, &store, &instance, &clock).await?;
+    let settings = engine_settings(config, role, instance);
+    let queue = stores::open_queue(config, &store, &settings, &clock).await?;
     let mut rails: Vec<Arc<dyn Rail>> = Vec::new();
     let mut couriers: Vec<Arc<dyn Courier>> = Vec::new();
     let mut shown = None;
@@ -164,7 +165,7 @@ pub async fn start(
         clock: clock.clone(),
         high_water: Arc::new(high_water),
         role,
-        settings: engine_settings(config, role, instance),
+        settings,
         seed: RandomState::new().build_hasher().finish(),
     })
     .await?;
