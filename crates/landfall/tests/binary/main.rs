@@ -5,6 +5,8 @@
 mod by_hand;
 mod dev;
 mod forwarder;
+mod liar;
+mod liars;
 mod moves;
 mod operators;
 mod outages;
