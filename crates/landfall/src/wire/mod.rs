@@ -43,7 +43,9 @@ use landfall_lanes::{HighWater, LaneSettings, SystemClock};
 
 pub use books::{book_in, book_on};
 pub use internal::internal_rail;
-pub use near::{endpoints, near_intake, near_rail, network, shown_network, terms};
+pub use near::{
+    Agreement, agreement, endpoints, near_intake, near_rail, network, shown_network, terms,
+};
 pub use stores::{migrate, open_existing_store, open_existing_store_to_write};
 
 use crate::config::{Config, LogFormat, StoreUrl};
