@@ -46,7 +46,7 @@ pub async fn list(store: &Arc<dyn Store>, show: &Show, asked: &ListArguments) ->
         transfers.extend(store.list(filter).await?);
     }
     transfers.sort_by_key(|transfer| std::cmp::Reverse(transfer.id));
-    transfers.truncate(asked.limit);
+    transfers.truncate(asked.limit as usize);
     if show.json {
         show.value(&transfers.iter().map(|one| transfer_json(one, None)).collect());
         return Ok(());
@@ -66,7 +66,7 @@ pub async fn list(store: &Arc<dyn Store>, show: &Show, asked: &ListArguments) ->
         ]);
     }
     show.table(&table);
-    if transfers.len() == asked.limit {
+    if transfers.len() == asked.limit as usize {
         let last = transfers.last().map_or(0, |transfer| transfer.id.0);
         show.line(&show.paint(Style::Dim, &format!("more: add --before {last}")));
     }
@@ -84,7 +84,7 @@ fn filters(asked: &ListArguments) -> Result<Vec<ListFilter>> {
         state,
         receiver: asked.receiver.clone(),
         before: asked.before.map(TransferId),
-        limit: asked.limit,
+        limit: asked.limit as usize,
         ..ListFilter::default()
     };
     Ok(states.into_iter().map(filter).collect())

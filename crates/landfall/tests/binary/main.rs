@@ -15,4 +15,5 @@ mod roles;
 mod services;
 mod town;
 mod went_back;
+mod words;
 mod world;
