@@ -8,7 +8,7 @@ use landfall_core::rail::{Rail, RailError};
 use serde_json::{Value, json};
 
 use crate::cli::CheckArguments;
-use crate::config::{self, Config, Need, Sources, StoreUrl};
+use crate::config::{self, Config, Mistake, Mistakes, Need, Sources, StoreUrl};
 use crate::failure::{Failure, Result};
 use crate::show::{Show, Style};
 use crate::wire::{self, Agreement};
@@ -41,7 +41,15 @@ pub async fn run(arguments: &CheckArguments) -> Result<()> {
     let data = arguments.data.as_ref().map(|path| path.display().to_string());
     let sources =
         Sources::surroundings(arguments.config.clone()).with_flag("instance.data", "--data", data);
-    let config = config::load(&sources, Need::Serve)?;
+    let show = Show::on_stdout(arguments.json);
+    let config = match config::load(&sources, Need::Serve) {
+        Ok(config) => config,
+        Err(mistakes) if show.json => {
+            print(&show, &[mistaken(&mistakes)]);
+            return Err(Failure::Mistaken(String::new()));
+        }
+        Err(mistakes) => return Err(mistakes.into()),
+    };
     let mut findings = vec![
         Finding::new("configuration", Ok("no mistakes".into())),
         folder(&config),
@@ -54,7 +62,6 @@ pub async fn run(arguments: &CheckArguments) -> Result<()> {
     if config.has_internal() {
         findings.push(services(&config).await);
     }
-    let show = Show::on_stdout(arguments.json);
     print(&show, &findings);
     match findings.iter().any(|finding| finding.mark == Mark::Bad) {
         false => Ok(()),
@@ -82,6 +89,20 @@ fn print(show: &Show, findings: &[Finding]) {
         };
         show.line(&format!("{mark}  {:<14}{}", finding.what, finding.detail));
     }
+}
+
+fn mistaken(mistakes: &Mistakes) -> Finding {
+    let one = |mistake: &Mistake| {
+        json!({
+            "place": mistake.place.to_string(),
+            "setting": mistake.setting,
+            "message": mistake.message,
+            "remedy": mistake.remedy,
+        })
+    };
+    let list: Vec<Value> = mistakes.0.iter().map(one).collect();
+    let found = Finding::new("configuration", Err(mistakes.to_string()));
+    Finding { facts: json!({"mistakes": list}), ..found }
 }
 
 /// The nearest folder that exists must take new files.
