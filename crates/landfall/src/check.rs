@@ -120,19 +120,21 @@ fn folder(config: &Config) -> Finding {
 }
 
 async fn store(config: &Config) -> Finding {
-    let found = match config.store_url() {
-        StoreUrl::Memory => Ok("memory: forgets everything on exit".to_owned()),
-        StoreUrl::Sqlite(path) if !path.exists() => Ok(format!("{} will be made", path.display())),
-        _ => holdings(config).await,
-    };
+    let found = holdings(config).await.map_err(|failure| failure.to_string());
     Finding::new("store", found)
 }
 
-async fn holdings(config: &Config) -> std::result::Result<String, String> {
-    let store = wire::open_existing_store(config).await.map_err(|failure| failure.to_string())?;
-    let counts = store.counts().await.map_err(|error| error.to_string())?;
-    let transfers: u64 = counts.iter().map(|(_, count)| count).sum();
-    let id = store.identity().await.map_err(|error| error.to_string())?.id;
+async fn holdings(config: &Config) -> Result<String> {
+    match config.store_url() {
+        StoreUrl::Memory => return Ok("memory: forgets everything on exit".to_owned()),
+        StoreUrl::Sqlite(path) if !wire::is_there(&path)? => {
+            return Ok(format!("{} will be made", path.display()));
+        }
+        _ => {}
+    }
+    let store = wire::open_existing_store(config).await?;
+    let transfers: u64 = store.counts().await?.iter().map(|(_, count)| count).sum();
+    let id = store.identity().await?.id;
     Ok(format!("store {id} holds {transfers} transfers"))
 }
 

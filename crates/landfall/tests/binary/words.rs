@@ -1,7 +1,8 @@
 //! What people read and type: mistakes, colours, completions, tables on a narrow terminal.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
@@ -9,6 +10,20 @@ use crate::world::{landfall, text};
 
 fn run(folder: &Path, arguments: &[&str]) -> Output {
     landfall(folder).args(arguments).output().expect("the binary runs")
+}
+
+/// Root may read everything, unless that is taken away.
+fn without_privilege(command: &Command) -> Command {
+    let user = Command::new("id").arg("-u").output().expect("id runs");
+    if user.stdout.trim_ascii() != b"0" {
+        let mut same = Command::new(command.get_program());
+        same.args(command.get_args());
+        return same;
+    }
+    let mut lesser = Command::new("setpriv");
+    lesser.args(["--bounding-set", "-dac_override,-dac_read_search"]);
+    lesser.arg(command.get_program()).args(command.get_args());
+    lesser
 }
 
 #[test]
@@ -43,4 +58,20 @@ fn check_tells_mistakes_as_json_when_asked() {
     });
     assert!(mistakes.contains(&of_batch), "{found}");
     assert!(mistakes.iter().any(|one| one["place"] == "landfall.toml:3"), "{found}");
+}
+
+#[test]
+fn a_folder_that_may_not_be_read_is_not_a_missing_store() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let locked = folder.path().join("locked");
+    std::fs::create_dir(&locked).expect("a folder");
+    std::fs::write(locked.join("landfall.db"), "").expect("a file");
+    std::fs::set_permissions(&locked, PermissionsExt::from_mode(0o000)).expect("locked");
+    let mut list = landfall(folder.path());
+    list.args(["transfers", "list", "--data"]).arg(&locked);
+    let refused = without_privilege(&list).output().expect("the binary runs");
+    std::fs::set_permissions(&locked, PermissionsExt::from_mode(0o700)).expect("unlocked");
+    assert_eq!(refused.status.code(), Some(3), "{}", text(&refused));
+    assert!(text(&refused).contains("cannot be reached (Permission denied"), "{}", text(&refused));
+    assert!(!text(&refused).contains("there is no store"), "{}", text(&refused));
 }
