@@ -41,8 +41,7 @@ pub struct Show {
 impl Show {
     pub fn on_stdout(json: bool) -> Show {
         let terminal = std::io::stdout().is_terminal();
-        let colour = terminal && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty());
-        Show { json, colour, terminal }
+        Show { json, colour: may_colour(terminal), terminal }
     }
 
     pub fn paint(&self, style: Style, text: &str) -> String {
@@ -67,6 +66,11 @@ impl Show {
     pub fn table(&self, table: &Table) {
         self.line(table.render(self).trim_end_matches('\n'));
     }
+}
+
+/// Whether what goes there may have colours.
+pub fn may_colour(terminal: bool) -> bool {
+    terminal && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty())
 }
 
 /// A line on standard output.

@@ -6,7 +6,10 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-use crate::world::{landfall, text};
+use crate::world::{Relay, Simulator, landfall, text};
+
+/// What begins every colour.
+const ESCAPE: char = '\x1b';
 
 fn run(folder: &Path, arguments: &[&str]) -> Output {
     landfall(folder).args(arguments).output().expect("the binary runs")
@@ -74,4 +77,19 @@ fn a_folder_that_may_not_be_read_is_not_a_missing_store() {
     assert_eq!(refused.status.code(), Some(3), "{}", text(&refused));
     assert!(text(&refused).contains("cannot be reached (Permission denied"), "{}", text(&refused));
     assert!(!text(&refused).contains("there is no store"), "{}", text(&refused));
+}
+
+#[test]
+fn a_log_that_goes_to_a_file_has_no_colours() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let simulator = Simulator::start(folder.path(), &["--block-ms", "50"]);
+    let mut relay = Relay::on(&simulator, folder.path());
+    relay.set("LANDFALL_LOG__FORMAT", "pretty");
+    relay.set("LANDFALL_LOG__LEVEL", "info");
+    let process = relay.serve_logged();
+    relay.until_ready();
+    assert_eq!(process.terminate(), Some(0));
+    let log = relay.log();
+    assert!(log.contains("left in order"), "{log}");
+    assert!(!log.contains(ESCAPE), "{log:?}");
 }
