@@ -73,6 +73,25 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// A script that teaches a shell these commands.
+    #[command(after_help = COMPLETIONS)]
+    Completions {
+        #[arg(value_enum)]
+        shell: ShellName,
+    },
+}
+
+/// For `landfall completions --help`: where each shell looks for it.
+const COMPLETIONS: &str = "\
+bash  landfall completions bash > ~/.local/share/bash-completion/completions/landfall
+zsh   landfall completions zsh > \"${fpath[1]}/_landfall\"
+fish  landfall completions fish > ~/.config/fish/completions/landfall.fish";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ShellName {
+    Bash,
+    Zsh,
+    Fish,
 }
 
 #[derive(Debug, Clone, Args)]

@@ -93,3 +93,23 @@ fn a_log_that_goes_to_a_file_has_no_colours() {
     assert!(log.contains("left in order"), "{log}");
     assert!(!log.contains(ESCAPE), "{log:?}");
 }
+
+#[test]
+fn shells_are_told_the_commands() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for shell in ["bash", "zsh", "fish"] {
+        let told = run(folder.path(), &["completions", shell]);
+        assert!(told.status.success(), "{}", text(&told));
+        let script = text(&told);
+        assert!(script.contains("torture") && script.contains("adrift"), "{shell}: {script}");
+    }
+    let script = folder.path().join("landfall.bash");
+    let told = run(folder.path(), &["completions", "bash"]);
+    std::fs::write(&script, &told.stdout).expect("a file");
+    let asked = "source landfall.bash; COMP_WORDS=(landfall tor); COMP_CWORD=1; \
+                 _landfall landfall tor landfall; echo ${COMPREPLY[@]}";
+    let bash = Command::new("bash").args(["-c", asked]).current_dir(folder.path()).output();
+    let bash = bash.expect("bash runs");
+    assert_eq!(text(&bash).trim(), "torture");
+    assert_eq!(run(folder.path(), &["completions", "tcsh"]).status.code(), Some(2));
+}
