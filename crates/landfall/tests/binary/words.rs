@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
+use crate::town::Town;
 use crate::world::{Relay, Simulator, landfall, text};
 
 /// What begins every colour.
@@ -112,4 +113,29 @@ fn shells_are_told_the_commands() {
     let bash = bash.expect("bash runs");
     assert_eq!(text(&bash).trim(), "torture");
     assert_eq!(run(folder.path(), &["completions", "tcsh"]).status.code(), Some(2));
+}
+
+#[test]
+fn audit_names_the_rails_that_it_did_not_audit() {
+    let town = Town::new();
+    let process = town.serve();
+    let (_, _, req_id) = town.moves("funding", "trading", "1.5");
+    town.until(&req_id, "committed");
+    assert_eq!(process.terminate(), Some(0));
+    let simulator = Simulator::start(town.folder.path(), &["--block-ms", "50"]);
+    let mut relay = Relay::on(&simulator, town.folder.path());
+    relay.set("LANDFALL_STORE__URL", "sqlite:landfall-data/landfall.db");
+
+    let audit = relay.run(&["audit"]);
+    assert_eq!(audit.status.code(), Some(3), "{}", text(&audit));
+    let said = "the rail internal is not configured here: its transfer was not audited";
+    assert!(text(&audit).contains(said), "{}", text(&audit));
+    let audit = relay.run(&["audit", "--json"]);
+    assert_eq!(audit.status.code(), Some(3), "{}", text(&audit));
+    let report: Value = serde_json::from_slice(&audit.stdout).expect("JSON");
+    assert_eq!((&report["ok"], &report["not_audited"]), (&json!(false), &json!(["internal"])));
+
+    // Who names a rail has asked for no other.
+    let named = relay.run(&["audit", "near"]);
+    assert!(named.status.success(), "{}", text(&named));
 }
