@@ -8,7 +8,8 @@ use landfall_core::rail::{Rail, RailError};
 use serde_json::{Value, json};
 
 use crate::cli::CheckArguments;
-use crate::config::{self, Config, Mistake, Mistakes, Need, Sources, StoreUrl};
+use crate::config::{self, Config, Mistake, Mistakes, Need, StoreUrl};
+use crate::dev::ground::ledger_sources;
 use crate::failure::{Failure, Result};
 use crate::show::{Show, Style};
 use crate::wire::{self, Agreement};
@@ -38,9 +39,8 @@ impl Finding {
 }
 
 pub async fn run(arguments: &CheckArguments) -> Result<()> {
-    let data = arguments.data.as_ref().map(|path| path.display().to_string());
-    let sources =
-        Sources::surroundings(arguments.config.clone()).with_flag("instance.data", "--data", data);
+    // A trial's ledger lives until the end.
+    let (sources, _ground) = ledger_sources(&arguments.config, &arguments.data).await?;
     let show = Show::on_stdout(arguments.json);
     let config = match config::load(&sources, Need::Serve) {
         Ok(config) => config,

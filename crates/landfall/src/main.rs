@@ -30,7 +30,7 @@ use clap_complete::Shell;
 use landfall_core::store::Store;
 
 use cli::{Adrift, Arguments, Command, Lanes, Ledger, ReadArguments, ShellName, Transfers};
-use config::{Need, Sources};
+use config::Need;
 use failure::Result;
 use show::Show;
 
@@ -115,9 +115,7 @@ async fn transfers(ask: Transfers) -> Result<()> {
 
 /// The store to read, and how to show it.
 async fn reading(read: &ReadArguments) -> Result<(Arc<dyn Store>, Show)> {
-    let data = read.data.as_ref().map(|path| path.display().to_string());
-    let sources =
-        Sources::surroundings(read.config.clone()).with_flag("instance.data", "--data", data);
+    let sources = dev::ground::store_sources(&read.config, &read.data)?;
     let config = config::load(&sources, Need::Store)?;
     let store = wire::open_existing_store(&config).await?;
     Ok((store, Show::on_stdout(read.json)))

@@ -18,7 +18,8 @@ use landfall_core::{Transfer, TransferId};
 use serde_json::{Map, Value, json};
 
 use crate::cli::{AuditArguments, AuditedRail};
-use crate::config::{self, Config, Need, Sources};
+use crate::config::{self, Config, Need};
+use crate::dev::ground::ledger_sources;
 use crate::failure::{Failure, Result};
 use crate::show::{Show, Style};
 use crate::wire;
@@ -47,14 +48,11 @@ impl Audited {
 }
 
 pub async fn run(arguments: &AuditArguments) -> Result<()> {
-    let data = arguments.read.data.as_ref().map(|path| path.display().to_string());
-    let sources = Sources::surroundings(arguments.read.config.clone()).with_flag(
-        "instance.data",
-        "--data",
-        data,
-    );
+    let read = &arguments.read;
+    // A trial's ledger lives until the end.
+    let (sources, _ground) = ledger_sources(&read.config, &read.data).await?;
     let config = config::load(&sources, Need::Ledger)?;
-    let show = Show::on_stdout(arguments.read.json);
+    let show = Show::on_stdout(read.json);
     let rails = rails(&config, arguments.rail)?;
     let store = wire::open_existing_store(&config).await?;
     let mut audited = Vec::new();
