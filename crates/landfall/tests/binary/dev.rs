@@ -18,8 +18,8 @@ const TRAIL: [&str; 7] = [
     "COMPLETED",
 ];
 
-struct Dev {
-    process: Process,
+pub struct Dev {
+    pub process: Process,
     /// What it printed, line by line.
     banner: Vec<String>,
 }
@@ -42,7 +42,7 @@ impl Dev {
     }
 }
 
-fn start(folder: &Path, port: u16) -> Dev {
+pub fn start(folder: &Path, port: u16) -> Dev {
     let mut command = landfall(folder);
     command.args(["dev", "--listen", &format!("127.0.0.1:{port}"), "--data", "data"]);
     let mut process = Process::start(command.stdout(Stdio::piped()).stderr(Stdio::null()));

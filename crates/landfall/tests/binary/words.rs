@@ -6,14 +6,35 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
+use crate::dev;
 use crate::town::Town;
-use crate::world::{Relay, Simulator, landfall, text};
+use crate::world::{Relay, Simulator, free_port, landfall, request, text};
 
 /// What begins every colour.
 const ESCAPE: char = '\x1b';
 
 fn run(folder: &Path, arguments: &[&str]) -> Output {
     landfall(folder).args(arguments).output().expect("the binary runs")
+}
+
+/// Runs it as `command` says, on a terminal of so many columns; what the terminal shows.
+fn on_a_terminal(command: &Command, columns: usize) -> String {
+    let quoted = |text: &std::ffi::OsStr| format!("'{}'", text.to_string_lossy());
+    let words: Vec<String> =
+        std::iter::once(command.get_program()).chain(command.get_args()).map(quoted).collect();
+    let line = format!("stty cols {columns}; {}", words.join(" "));
+    let mut script = Command::new("script");
+    script.args(["-qec", &line, "/dev/null"]);
+    if let Some(folder) = command.get_current_dir() {
+        script.current_dir(folder);
+    }
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => script.env(name, value),
+            None => script.env_remove(name),
+        };
+    }
+    text(&script.output().expect("script runs"))
 }
 
 /// Root may read everything, unless that is taken away.
@@ -138,4 +159,39 @@ fn audit_names_the_rails_that_it_did_not_audit() {
     // Who names a rail has asked for no other.
     let named = relay.run(&["audit", "near"]);
     assert!(named.status.success(), "{}", text(&named));
+}
+
+#[test]
+fn a_list_fits_the_terminal_and_is_whole_in_a_pipe() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let port = free_port();
+    let dev = dev::start(folder.path(), port);
+    let url = format!("http://127.0.0.1:{port}");
+    let (key, receiver) = ("k".repeat(100), "ab".repeat(32));
+    let payout = json!({"receiver_id": receiver, "amount": "1000000000000000000000000"});
+    let headers = [("Idempotency-Key", key.as_str())];
+    let answer = request("POST", &format!("{url}/transfer"), &headers, &payout.to_string());
+    assert!(matches!(answer, Some((201, _))), "{answer:?}");
+    let order = json!({"from": "funding", "to": "trading", "user_id": 4001, "asset": "BTC",
+        "amount": "1.5"});
+    let answer = request("POST", &format!("{url}/api/v1/transfer"), &[], &order.to_string());
+    assert!(matches!(answer, Some((200 | 202, _))), "{answer:?}");
+    assert_eq!(dev.process.terminate(), Some(0));
+
+    let mut list = landfall(folder.path());
+    list.args(["transfers", "list", "--data", "data"]).env("NO_COLOR", "1");
+    for columns in [70, 80, 132, 400] {
+        let seen = on_a_terminal(&list, columns);
+        let rows: Vec<&str> = seen.lines().collect();
+        assert_eq!(rows.len(), 3, "{seen}");
+        assert!(rows.iter().all(|row| row.chars().count() <= columns), "{columns}:\n{seen}");
+        // An amount is never cut: half of it would be another amount.
+        for part in ["1.5 ", "BTC", " 1000000000000000000000000 ", "STATUS"] {
+            assert!(seen.contains(part), "{part:?} on {columns}:\n{seen}");
+        }
+    }
+    let seen = on_a_terminal(&list, 400);
+    assert!(seen.contains("internal") && seen.contains(&key), "{seen}");
+    let piped = text(&list.output().expect("the binary runs"));
+    assert!(piped.contains(&key) && piped.contains(&receiver), "{piped}");
 }
