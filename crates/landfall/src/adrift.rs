@@ -19,7 +19,8 @@ use landfall_rail_near::{Auditor, NearRail, Seen, parse_lane_id};
 use serde_json::{Value, json};
 
 use crate::cli::{AdriftId, DecideArguments, Decided, ReadArguments};
-use crate::config::{self, Config, Need, Sources};
+use crate::config::{self, Config, Need};
+use crate::dev::ground::{Ground, ledger_sources};
 use crate::failure::{Failure, Result};
 use crate::folder::Folder;
 use crate::show::{Show, Style, Table, time};
@@ -104,16 +105,29 @@ fn age(ms: u64) -> String {
 /// A store that is open to be written to, for this process alone.
 struct Opened {
     config: Config,
-    folder: Folder,
+    home: Home,
     store: Arc<dyn Store>,
+}
+
+/// The data folder, taken, with the ledger that is kept in it where it is a trial's.
+pub enum Home {
+    Own(Folder),
+    Trial(Ground),
+}
+
+impl Home {
+    pub fn folder(&self) -> &Folder {
+        match self {
+            Home::Own(folder) => folder,
+            Home::Trial(ground) => &ground.folder,
+        }
+    }
 }
 
 impl Opened {
     /// Refused while a relay runs: two writers would not see each other's work.
     async fn to_write(read: &ReadArguments) -> Result<Opened> {
-        let data = read.data.as_ref().map(|path| path.display().to_string());
-        let sources =
-            Sources::surroundings(read.config.clone()).with_flag("instance.data", "--data", data);
+        let (sources, ground) = ledger_sources(&read.config, &read.data).await?;
         let config = config::load(&sources, Need::Ledger)?;
         // Reading first: a store that is not there must not be made, nor its folder.
         drop(wire::open_existing_store(&config).await?);
@@ -123,16 +137,19 @@ impl Opened {
                  command again, start it again ({failure})"
             ))
         };
-        let folder = Folder::take(&config.instance.data).map_err(stopped)?;
+        let home = match ground {
+            Some(ground) => Home::Trial(ground),
+            None => Home::Own(Folder::take(&config.instance.data).map_err(stopped)?),
+        };
         let store = wire::open_existing_store_to_write(&config, wire::clock()).await;
-        Ok(Opened { config, folder, store: store.map_err(stopped)? })
+        Ok(Opened { config, home, store: store.map_err(stopped)? })
     }
 }
 
 /// What writes about attempts need: the store, and the ledger.
 pub struct Desk {
     pub config: Config,
-    pub folder: Folder,
+    pub home: Home,
     pub store: Arc<dyn Store>,
     pub rail: NearRail,
     pub network: String,
@@ -140,9 +157,9 @@ pub struct Desk {
 
 impl Desk {
     pub async fn open(read: &ReadArguments) -> Result<Desk> {
-        let Opened { config, folder, store } = Opened::to_write(read).await?;
+        let Opened { config, home, store } = Opened::to_write(read).await?;
         let clock = wire::clock();
-        let network = match config.near.network.clone().or_else(|| folder.network()) {
+        let network = match config.near.network.clone().or_else(|| home.folder().network()) {
             Some(network) => network,
             None => {
                 let endpoints = wire::endpoints(&config, clock.clone())?;
@@ -150,7 +167,7 @@ impl Desk {
             }
         };
         let rail = wire::near_rail(&config, &network, clock)?;
-        Ok(Desk { config, folder, store, rail, network })
+        Ok(Desk { config, home, store, rail, network })
     }
 
     pub fn auditor(&self) -> Result<Auditor> {
@@ -197,7 +214,7 @@ async fn decide_attempt(
     };
     let now_ms = wire::clock().now_ms();
     // The folder is ours, so no relay of this name runs: a lane that it left is taken at once.
-    let name = desk.folder.instance_name(desk.config.instance.name.as_deref())?;
+    let name = desk.home.folder().instance_name(desk.config.instance.name.as_deref())?;
     let (store, rail) = (desk.store.as_ref(), &desk.rail);
     let decided = operate::decide(store, rail, &name, id, fate, &word, now_ms).await;
     let moved = decided.map_err(|error| match error {

@@ -31,6 +31,7 @@ mod sqs;
 mod sqs;
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::io::IsTerminal as _;
 use std::sync::Arc;
 
 use axum::Router;
@@ -43,12 +44,15 @@ use landfall_lanes::{HighWater, LaneSettings, SystemClock};
 
 pub use books::{book_in, book_on};
 pub use internal::internal_rail;
-pub use near::{endpoints, near_intake, near_rail, network, shown_network, terms};
-pub use stores::{migrate, open_existing_store, open_existing_store_to_write};
+pub use near::{
+    Agreement, agreement, endpoints, near_intake, near_rail, network, shown_network, terms,
+};
+pub use stores::{is_there, migrate, open_existing_store, open_existing_store_to_write};
 
 use crate::config::{Config, LogFormat, StoreUrl};
 use crate::failure::Result;
 use crate::folder::Folder;
+use crate::show;
 
 /// How often a client's wait asks the store in a process that does no work itself.
 const API_RECHECK_MS: u64 = 100;
@@ -60,7 +64,9 @@ pub fn clock() -> Arc<dyn Clock> {
 /// Sends log lines to standard error, as configured.
 pub fn start_log(config: &Config) {
     let filter = tracing_subscriber::EnvFilter::new(&config.log.level);
+    let colours = show::may_colour(std::io::stderr().is_terminal());
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let log = log.with_ansi(colours);
     match config.log.format {
         LogFormat::Json => log.json().init(),
         LogFormat::Pretty => log.init(),

@@ -39,6 +39,18 @@ pub fn endpoints(config: &Config, clock: Arc<dyn Clock>) -> Result<Endpoints> {
         .map_err(|error| Failure::Mistaken(format!("near.rpc_urls: {error}")))
 }
 
+/// How many of the nodes must say the same before it is believed.
+#[derive(Clone, Copy, Debug)]
+pub struct Agreement {
+    pub nodes: usize,
+    pub quorum: usize,
+}
+
+pub fn agreement(config: &Config) -> Result<Agreement> {
+    let endpoints = endpoints(config, super::clock())?;
+    Ok(Agreement { nodes: endpoints.count(), quorum: endpoints.quorum() })
+}
+
 /// What every payout has in common: from the configuration, but for the network.
 pub fn terms(config: &Config, network: &str) -> Terms {
     let text = |account: &Option<near_account_id::AccountId>| {

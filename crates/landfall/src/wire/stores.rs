@@ -68,6 +68,14 @@ async fn open_store(config: &Config, clock: Arc<dyn Clock>) -> Result<Arc<dyn St
     }
 }
 
+/// Whether a file is there. One that may not be looked for is not missing.
+pub fn is_there(path: &Path) -> Result<bool> {
+    path.try_exists().map_err(|error| {
+        let path = path.display();
+        Failure::Unable(format!("{path} cannot be reached ({error}); who may read its folder?"))
+    })
+}
+
 /// Opens a store that must be there, to read it beside a relay that may be writing.
 pub async fn open_existing_store(config: &Config) -> Result<Arc<dyn Store>> {
     match config.store_url() {
@@ -76,7 +84,7 @@ pub async fn open_existing_store(config: &Config) -> Result<Arc<dyn Store>> {
              relay's API instead"
                 .into(),
         )),
-        StoreUrl::Sqlite(path) if path.exists() => {
+        StoreUrl::Sqlite(path) if is_there(&path)? => {
             let store = SqliteStore::open_read_only(&path, SqliteOptions::default());
             Ok(Arc::new(store.map_err(unopened)?))
         }
