@@ -12,7 +12,9 @@ use landfall_core::guard::{self, Guard};
 use landfall_core::rail::{Broadcast, Later, Look};
 use landfall_core::store::{Settled, Settlement, StoreError};
 use landfall_core::wound::{self, Wound};
-use landfall_core::{Attempt, Certificate, CertificateKind, Epoch, Fate, Landing, Nonce, Transfer};
+use landfall_core::{
+    Attempt, Certificate, CertificateKind, Epoch, Fate, Landing, Nonce, Purpose, Transfer,
+};
 use tokio::sync::mpsc;
 
 use crate::fleet::{Face, Place, Shared};
@@ -114,6 +116,7 @@ impl Resolve {
     }
 
     fn ended_elsewhere(&self) -> Ended {
+        guard::met(Guard::SettledElsewhere);
         let attempt = &self.carried.attempt;
         self.face.overcome(Place::Settling(attempt.nonce));
         self.shared.owner.forgotten(&attempt.members);
@@ -171,11 +174,18 @@ impl Resolve {
     async fn look(&mut self) -> Seen {
         let attempt = &self.carried.attempt;
         let later = self.shared.store.attempts_after(&attempt.lane, attempt.nonce, LATER_MAX).await;
-        let later: Vec<Later> = match later {
-            Ok(attempts) => attempts.iter().filter_map(as_later).collect(),
+        let (fenced, later): (bool, Vec<Later>) = match later {
+            Ok(attempts) => {
+                (attempts.iter().any(is_open_fence), attempts.iter().filter_map(as_later).collect())
+            }
             Err(_) => return Seen::Unknown,
         };
         match self.shared.rail.look(attempt, &later).await {
+            Ok(Look::Adrift { sighting: None, .. })
+                if fenced && wound::is(Wound::OpenFenceLanded) =>
+            {
+                Seen::Fate(unproven())
+            }
             Ok(look) => self.weigh(look).await,
             Err(error) => {
                 tracing::debug!(tx = %attempt.hash, %error, "look failed");
@@ -194,6 +204,7 @@ impl Resolve {
                 tracing::warn!(tx, reason, "only an operator can decide");
                 Seen::Unknown
             }
+            Look::Foreign(_) if wound::is(Wound::ForeignUnheeded) => Seen::Unknown,
             Look::Foreign(reason) => Seen::Foreign(reason),
             Look::Adrift { sightings, .. } if !sightings.is_empty() => {
                 self.sighted(sightings).await
@@ -266,7 +277,10 @@ impl Resolve {
                     return Ended::Settled { nonce, sunk };
                 }
                 Ok(Settled::AlreadyDecided) => return self.ended_elsewhere(),
-                Ok(Settled::Fenced) => return Ended::Fenced,
+                Ok(Settled::Fenced) => {
+                    guard::met(Guard::SettledFenced);
+                    return Ended::Fenced;
+                }
                 Err(error) => {
                     tracing::warn!(tx = %attempt.hash, %error, "settlement not stored yet");
                     if matches!(error, StoreError::Corrupt(_)) {
@@ -287,6 +301,10 @@ fn unproven() -> Fate {
         summary: "unproven".to_owned(),
         evidence: serde_json::Value::Null,
     })
+}
+
+fn is_open_fence(attempt: &Attempt) -> bool {
+    attempt.purpose == Purpose::Fence && attempt.fate.is_none()
 }
 
 /// A later attempt as the look sees it; a sunk one explains nothing and is left out.

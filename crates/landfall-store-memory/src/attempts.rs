@@ -20,8 +20,10 @@ impl Tables {
         let is_behind = |(lane, mark): &&(LaneId, Nonce)| {
             self.lanes.get(lane).and_then(|lane| lane.next_nonce).is_none_or(|next| next <= *mark)
         };
-        let marks = open.marks.iter().filter(|_| !wound::is(Wound::NonceReused));
-        if let Some((lane, mark)) = marks.into_iter().find(is_behind) {
+        if let Some((lane, mark)) = open.marks.iter().find(is_behind)
+            && !wound::is(Wound::NonceReused)
+            && !wound::is(Wound::BehindIgnored)
+        {
             return Opened::Behind(format!("nonce {mark} of lane {lane} is no longer stored"));
         }
         let next = self.lanes.get(&open.lane).and_then(|lane| lane.next_nonce);
@@ -71,8 +73,8 @@ impl Tables {
         if fenced && !wound::is(Wound::EpochUnchecked) {
             return Ok(Settled::Fenced);
         }
-        let again = wound::is(Wound::SettledTwice);
-        if attempt.fate.is_some() && !again {
+        let again = attempt.fate.is_some();
+        if again && !wound::is(Wound::SettledTwice) {
             return Ok(Settled::AlreadyDecided);
         }
         self.check_settlement(attempt, &settlement)?;
