@@ -166,6 +166,13 @@ settings! {
         retry_ms: u64 = "500", in 10..=600000;
         /// Where the doubling ends.
         retry_max_ms: u64 = "60000", in 10..=3600000;
+        /// Where the pauses of a rail that can pay nobody end, which begin with 2 s and double:
+        /// the contract is paused, say, or the relay is out of funds. After each it looks or
+        /// tries again, with one payout.
+        pause_max_ms: u64 = "60000", in 2000..=3600000;
+        /// Where the waits of a payout end that fails also alone while others are paid, which
+        /// begin with 5 s and double.
+        aside_max_ms: u64 = "300000", in 5000..=86400000;
         /// Unfinished transfers above which new ones are refused with 503: what is taken must
         /// also be paid in reasonable time.
         backlog_max: u64 = "1000000", in 1..=100000000;

@@ -99,6 +99,8 @@ fn engine_settings(config: &Config, role: Role, instance: String) -> EngineSetti
         verification_retries: number(engine.verification_retries),
         backoff_ms: engine.retry_ms,
         backoff_max_ms: engine.retry_max_ms,
+        pause_max_ms: engine.pause_max_ms,
+        aside_max_ms: engine.aside_max_ms,
         backlog_max: engine.backlog_max,
         recheck_ms: match role {
             Role::Api => API_RECHECK_MS,

@@ -5,7 +5,7 @@
 //! Not here: gas and deposits on their way to the contract (`execute`).
 
 use near_primitives::types::AccountId;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::fees;
@@ -46,7 +46,17 @@ pub struct Moved {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Failure {
     Panic(String),
+    /// Whatever was attached is used up.
+    OutOfGas,
     NoSuchMethod,
+}
+
+/// How a transfer fails by decree: contracts that call out, list accounts or can be paused do so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Poison {
+    EatsGas,
+    Panics(String),
 }
 
 #[derive(Deserialize)]
@@ -91,6 +101,11 @@ fn ft_transfer(state: &mut State, call: &Call) -> Result<Done, Failure> {
     let receiver = account(&args.receiver_id, call.args)?;
     let amount = args.amount.parse::<u128>().map_err(|error| bad_input(call.args, &error))?;
     one_yocto(call)?;
+    match state.poison(&receiver) {
+        None => {}
+        Some(Poison::EatsGas) => return Err(Failure::OutOfGas),
+        Some(Poison::Panics(words)) => return Err(panic(words)),
+    }
     require(call.predecessor != &receiver, "Sender and receiver should be different")?;
     require(amount > 0, "The amount should be a positive number")?;
     let sender = Slot::Token(call.predecessor.clone());
