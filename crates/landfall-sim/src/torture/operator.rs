@@ -63,8 +63,6 @@ fn is_passed(network: &Network, keys: &[SecretKey], attempt: &Attempt) -> bool {
 
 fn is_on_ledger(network: &Network, attempt: &Attempt) -> bool {
     let hash: Option<CryptoHash> = attempt.hash.parse().ok();
-    let ledger = network.ledger.lock();
-    let view = ledger.view(0);
     // Included but invalid is not on the ledger: it did nothing and used no nonce.
-    hash.is_none_or(|hash| view.run(&hash).is_some_and(|(_, run)| !run.receipts.is_empty()))
+    hash.is_none_or(|hash| network.ledger.lock().landed(&hash).is_some())
 }

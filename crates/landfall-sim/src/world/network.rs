@@ -25,6 +25,8 @@ pub struct Switch {
     pub forgets: bool,
     /// Has forgotten which transactions there were; all else it tells truly.
     pub amnesic: bool,
+    /// Has collected all blocks but the newest so many.
+    pub history_blocks: Option<u64>,
     pub down: bool,
     /// Requests vanish before they arrive.
     pub lose_requests: bool,
@@ -98,7 +100,8 @@ impl Network {
         loop {
             {
                 let ledger = self.ledger.lock();
-                let view = ledger.view(switch.lag_blocks).with_amnesia(switch.amnesic);
+                let view = ledger.view(switch.lag_blocks).with_history(switch.history_blocks);
+                let view = view.with_amnesia(switch.amnesic);
                 if let Some(answer) = waiting.poll(view) {
                     return answer;
                 }
@@ -122,6 +125,7 @@ impl Network {
                 lag_blocks: switch.lag_blocks,
                 forgets: switch.forgets,
                 amnesic: switch.amnesic,
+                history_blocks: switch.history_blocks,
                 rpc_addr: "node",
             };
             rpc::handle(&mut node, request)

@@ -46,7 +46,7 @@ pub use view::View;
 
 use block::{Block, Chain};
 use pool::Pool;
-use record::{Receipt, Record};
+use record::{Receipt, Record, Run};
 use state::{Slot, State, Value};
 
 /// Everything about a chain that does not change while it runs.
@@ -163,6 +163,8 @@ pub struct Ledger {
     rewinds: VecDeque<Rewind>,
     decrees: Vec<Decree>,
     refusals: Refusals,
+    /// How many transactions that landed are to be included once more.
+    inclusions: u64,
     forks: u64,
 }
 
@@ -210,6 +212,7 @@ impl Ledger {
             rewinds: VecDeque::new(),
             decrees: Vec::new(),
             refusals: Refusals::default(),
+            inclusions: 0,
             forks: 0,
         }
     }
@@ -271,6 +274,17 @@ impl Ledger {
     /// The next transactions to be applied fail as transactions, with an outcome.
     pub fn refuse_included(&mut self, refusals: Refusals) {
         self.refusals = refusals;
+    }
+
+    /// The latest transactions that landed are put into the next chunk once more. They fail there
+    /// as transactions, with an outcome, as their nonces are used (protocol 83).
+    pub fn include_again(&mut self, count: u64) {
+        self.inclusions = count;
+    }
+
+    /// The run of a transaction that took effect, whatever nodes show of it.
+    pub fn landed(&self, hash: &CryptoHash) -> Option<&Run> {
+        self.records.get(hash)?.landed()
     }
 
     /// The settings from the next block on.

@@ -41,12 +41,15 @@ pub struct Node<'a> {
     pub forgets: bool,
     /// Has forgotten which transactions there were.
     pub amnesic: bool,
+    /// Keeps only so many blocks; none: all that there are.
+    pub history_blocks: Option<u64>,
     pub rpc_addr: &'a str,
 }
 
 impl Node<'_> {
     fn view(&self) -> View<'_> {
-        self.ledger.view(self.lag_blocks).with_amnesia(self.amnesic)
+        let view = self.ledger.view(self.lag_blocks).with_history(self.history_blocks);
+        view.with_amnesia(self.amnesic)
     }
 }
 
