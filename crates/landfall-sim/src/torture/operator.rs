@@ -1,7 +1,9 @@
 //! The operator: does what docs/operating.md tells an operator to do, and nothing cleverer.
 //!
 //! Halted lanes: find out who used the key; decide by hand the attempts whose nonce somebody else
-//! has used; adopt the lanes.
+//! has used; adopt the lanes. Attempts that stay adrift: [`adrift`].
+
+pub mod adrift;
 
 use std::sync::Arc;
 

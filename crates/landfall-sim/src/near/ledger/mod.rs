@@ -122,6 +122,17 @@ pub enum Decree {
     Unregister {
         account_id: AccountId,
     },
+    /// Tokens into nothing.
+    Burn {
+        account_id: AccountId,
+        #[serde(with = "decimal")]
+        amount: u128,
+    },
+    /// The contract refuses whatever concerns this account, from then on.
+    Spurn {
+        account_id: AccountId,
+        spurned: token::Spurned,
+    },
     AddKey {
         account_id: AccountId,
         public_key: PublicKey,
@@ -166,6 +177,8 @@ pub struct Ledger {
     /// How many transactions that landed are to be included once more.
     inclusions: u64,
     forks: u64,
+    /// The highest block that was ever final: what is taken back was above it.
+    final_height: u64,
 }
 
 /// What the next block will work on.
@@ -214,6 +227,7 @@ impl Ledger {
             refusals: Refusals::default(),
             inclusions: 0,
             forks: 0,
+            final_height: 0,
         }
     }
 
@@ -227,6 +241,11 @@ impl Ledger {
 
     pub fn height(&self) -> u64 {
         self.chain.head().height
+    }
+
+    /// The highest block that was ever final. It outlives the blocks above it.
+    pub fn final_height(&self) -> u64 {
+        self.final_height
     }
 
     pub fn code_hash(&self) -> CryptoHash {

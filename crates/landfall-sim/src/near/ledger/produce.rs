@@ -156,6 +156,7 @@ impl Ledger {
         if self.rewinds.len() as u64 > FINALITY_BLOCKS {
             self.rewinds.pop_front();
         }
+        self.final_height = self.final_height.max(height.saturating_sub(FINALITY_BLOCKS));
         self.collect();
         self.chain.head().clone()
     }
@@ -382,6 +383,15 @@ impl Ledger {
                 }
                 Decree::SetNear { account_id, amount } => {
                     self.state.set_amount(Slot::Near(account_id.clone()), *amount);
+                }
+                Decree::Burn { account_id, amount } => {
+                    let slot = Slot::Token(account_id.clone());
+                    let held = self.state.amount(&slot).unwrap_or(0);
+                    self.set_tokens(slot, Some(held.saturating_sub(*amount)));
+                }
+                Decree::Spurn { account_id, spurned } => {
+                    let slot = Slot::Spurned(account_id.clone(), *spurned);
+                    self.state.set_amount(slot, 1);
                 }
                 Decree::AddKey { account_id, public_key } => {
                     let slot = Slot::Key(account_id.clone(), public_key.clone());

@@ -12,6 +12,8 @@ use near_crypto::PublicKey;
 use near_primitives::account::AccessKey;
 use near_primitives::types::AccountId;
 
+use super::token::Spurned;
+
 /// The name of one cell.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Slot {
@@ -22,6 +24,8 @@ pub enum Slot {
     Key(AccountId, PublicKey),
     /// The token's total supply.
     Supply,
+    /// There if the contract refuses this account.
+    Spurned(AccountId, Spurned),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -23,7 +23,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use answer::{Answer, Body};
-pub use transactions::Waiting;
+pub use transactions::{Waiting, signed_in};
 
 use super::ledger::{Ledger, View};
 use answer::{Failure, Reason};
