@@ -181,8 +181,8 @@ impl Resolve {
             Err(_) => return Seen::Unknown,
         };
         match self.shared.rail.look(attempt, &later).await {
-            Ok(Look::Adrift { sighting: None, .. })
-                if fenced && wound::is(Wound::OpenFenceLanded) =>
+            Ok(Look::Adrift { sightings, .. })
+                if fenced && sightings.is_empty() && wound::is(Wound::OpenFenceLanded) =>
             {
                 Seen::Fate(unproven())
             }

@@ -8,6 +8,7 @@ use near_crypto::SecretKey;
 
 use super::clients::Town;
 use super::instance::Instance;
+use super::near::NearChaos;
 use super::plan::Plan;
 use super::seat::Dice;
 use super::services::{NAMES, Services};
@@ -49,9 +50,7 @@ pub struct Chaos {
     /// Blocked accounts by service and user, and until when.
     blocked: BTreeMap<(usize, u64), u64>,
     backup: Option<(u64, Snapshot)>,
-    /// Tokens given to and taken from the relay by decree.
-    pub gained: u128,
-    pub lost: u128,
+    pub near: NearChaos,
     /// How often somebody else used one of the relay's keys.
     pub keys_used: u64,
 }
@@ -64,6 +63,7 @@ impl Chaos {
         services: Arc<Services>,
         store: Arc<MemoryStore>,
         keys: Vec<SecretKey>,
+        near: NearChaos,
     ) -> Chaos {
         Chaos {
             ailing: vec![Ailing::default(); plan.instances],
@@ -74,8 +74,7 @@ impl Chaos {
             blocked: BTreeMap::new(),
             keys_used: 0,
             backup: None,
-            gained: 0,
-            lost: 0,
+            near,
             plan,
             dice,
             network,
@@ -91,6 +90,7 @@ impl Chaos {
         }
         self.strike_nodes(tick);
         self.strike_ledger();
+        self.near.tick(tick);
         self.strike_services(tick).await;
         self.strike_store(tick, town);
     }
@@ -133,9 +133,7 @@ impl Chaos {
     fn strike_nodes(&mut self, tick: u64) {
         for node in (0..self.plan.nodes).filter(|node| !self.plan.shelters(*node)) {
             if self.node_until[node].is_some_and(|until| tick >= until) {
-                self.network.node(node, |switch| {
-                    *switch = Switch { amnesic: switch.amnesic, ..Switch::default() };
-                });
+                self.network.node(node, |switch| *switch = switch.untroubled());
                 self.node_until[node] = None;
             } else if self.node_until[node].is_none()
                 && self.dice.strikes(self.plan.node_trouble / 4.0)
@@ -144,8 +142,7 @@ impl Chaos {
                 let forgets = self.dice.between(0, 2) == 0;
                 let down = self.dice.between(0, 3) == 0;
                 self.network.node(node, |switch| {
-                    let amnesic = switch.amnesic;
-                    *switch = Switch { lag_blocks, forgets, down, amnesic, ..Switch::default() };
+                    *switch = Switch { lag_blocks, forgets, down, ..switch.untroubled() };
                 });
                 self.node_until[node] = Some(tick + self.dice.between(4, TROUBLE_TICKS));
             }
@@ -268,7 +265,10 @@ impl Chaos {
         for (service, user) in self.overdue_blocks(u64::MAX) {
             self.services.block(service, user, false).await;
         }
-        self.network.all(|switch| *switch = Switch::default());
+        self.network.all(|switch| {
+            *switch = Switch { liar: switch.liar.take(), ..Switch::default() };
+        });
+        self.near.calm();
         self.network.ledger.lock().refuse_included(Refusals::default());
         let relay: near_primitives::types::AccountId =
             RELAY.parse().expect("a well-formed account id");

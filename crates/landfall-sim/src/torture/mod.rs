@@ -7,7 +7,8 @@
 //! history, byte for byte ([`Report::digest`]).
 //!
 //! Map: [`plan`] draws the faults; [`seat`] is where an instance is crashed, frozen and lied to by
-//! `store`, `wire` and `services`; `chaos` is the weather; `clients` and `operator` are the people.
+//! `store`, `wire` and `services`; `chaos` is the weather, `near` that of the ledger, `liars` are
+//! nodes; `clients` and `operator` are the people.
 
 pub mod checkers;
 pub mod enumerate;
@@ -17,6 +18,8 @@ pub mod seat;
 mod chaos;
 mod clients;
 mod instance;
+mod liars;
+mod near;
 mod operator;
 mod run;
 mod services;

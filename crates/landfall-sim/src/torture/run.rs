@@ -14,7 +14,6 @@ use landfall_lanes::TimerClock;
 use landfall_ledger::ReqId;
 use landfall_store_memory::MemoryStore;
 use near_crypto::SecretKey;
-use near_primitives::types::AccountId;
 use parking_lot::Mutex;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -24,12 +23,13 @@ use super::checkers::{self, Broken, Evidence, Promises};
 use super::clients::{Town, Wish, client};
 use super::enumerate::Scenario;
 use super::instance::Instance;
+use super::liars::Liars;
+use super::near::{NearChaos, SPURNED};
 use super::operator;
 use super::plan::Plan;
 use super::seat::{Dice, Seat, Strike, Trace};
 use super::services::{self, NAMES, Services};
 use crate::near::keys;
-use crate::near::ledger::state::Slot;
 use crate::near::ledger::{Decree, Genesis, Ledger, Settings};
 use crate::near::server::{CHAIN_ID, RELAY, TOKEN};
 use crate::world::Network;
@@ -167,6 +167,8 @@ pub(super) struct World {
     chaos: Chaos,
     town: Arc<Town>,
     clients: tokio::task::JoinSet<()>,
+    /// What the operator has noted of adrift attempts.
+    noted: operator::adrift::Noted,
     tick: u64,
 }
 
@@ -196,6 +198,7 @@ impl World {
             engines: Mutex::new(vec![None; plan.instances]),
             promises: Mutex::new(Promises::default()),
         });
+        let liars = Liars::settle(&plan, &dice, &base, &network);
         let chaos = Chaos::new(
             plan.clone(),
             dice.clone(),
@@ -203,6 +206,7 @@ impl World {
             services.clone(),
             store.clone(),
             keys.clone(),
+            NearChaos::new(plan.clone(), dice.clone(), network.clone(), liars),
         );
         World {
             scenario: None,
@@ -218,6 +222,7 @@ impl World {
             chaos,
             town,
             clients: tokio::task::JoinSet::new(),
+            noted: Default::default(),
             tick: 0,
         }
     }
@@ -274,8 +279,10 @@ impl World {
     /// Clients come, all of them within the first three quarters of the storm.
     fn invite(&mut self) {
         for number in 0..self.plan.transfers {
-            let receiver =
-                format!("r{}.near", self.dice.between(0, self.plan.receivers as u64 - 1));
+            let receiver = match self.dice.strikes(self.plan.near.spurned) {
+                true => SPURNED[self.dice.between(0, 1) as usize].0.to_owned(),
+                false => format!("r{}.near", self.dice.between(0, self.plan.receivers as u64 - 1)),
+            };
             let amount = u128::from(self.dice.between(1, 1_000));
             self.expect(Wish::payout(format!("k{number}"), &receiver, amount));
         }
@@ -334,13 +341,22 @@ impl World {
             let store: &dyn Store = self.store.as_ref();
             // The instance asked may be frozen or dying: the operator tries again later.
             let patience = self.base.sleep(OPERATOR_PATIENCE);
-            let acted = tokio::select! {
+            let (network, keys, now_ms) = (&self.network, &self.keys, self.base.now_ms());
+            let noted = &mut self.noted;
+            let work = async {
+                let acted = operator::attend(store, network, &engine, keys).await;
+                (acted, noted.decide(store, network, &engine, keys, now_ms).await)
+            };
+            let (acted, decided) = tokio::select! {
                 biased;
-                acted = operator::attend(store, &self.network, &engine, &self.keys) => acted,
-                _ = patience => false,
+                done = work => done,
+                _ = patience => (false, Vec::new()),
             };
             if acted {
                 self.trace.line(format!("{} operator adopts the lanes", self.base.now_ms()));
+            }
+            for what in decided {
+                self.trace.line(format!("{} operator: {what}", self.base.now_ms()));
             }
         }
     }
@@ -360,7 +376,8 @@ impl World {
             // Nothing may be paid before the store is whole again; the storm has shown that.
             return self.tick * TICK_MS > self.plan.storm_ms + 120_000;
         }
-        let on_their_way = self.services.late.load(Ordering::Relaxed);
+        let on_their_way = self.services.late.load(Ordering::Relaxed)
+            + self.chaos.near.liars.kept_back.load(Ordering::Relaxed);
         if promises.acknowledged.len() < self.plan.transfers + self.plan.moves || on_their_way > 0 {
             return false;
         }
@@ -412,13 +429,8 @@ impl World {
 
     async fn evidence(&self) -> Evidence {
         let promises = self.town.promises.lock().clone();
-        let relay: AccountId = RELAY.parse().expect("a well-formed account id");
-        let has = {
-            let ledger = self.network.ledger.lock();
-            let mut balances = ledger.balances();
-            balances.find(|(slot, _)| **slot == Slot::Token(relay.clone())).map_or(0, |slot| slot.1)
-        };
-        let flows = (RELAY_TOKENS, self.chaos.gained, self.chaos.lost, has);
+        let near = &self.chaos.near;
+        let flows = (RELAY_TOKENS, near.gained, near.lost, near.tokens());
         let (store, ledger) = (self.store.as_ref(), &self.network.ledger);
         let books = self.services.books().await;
         Evidence::gather(store, ledger, books, &promises, flows, self.chaos.keys_used).await

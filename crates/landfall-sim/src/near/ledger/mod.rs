@@ -47,7 +47,7 @@ pub use view::View;
 
 use block::{Block, Chain};
 use pool::Pool;
-use record::{Receipt, Record};
+use record::{Receipt, Record, Run};
 use state::{Slot, State, Value};
 
 /// Everything about a chain that does not change while it runs.
@@ -123,6 +123,17 @@ pub enum Decree {
     Unregister {
         account_id: AccountId,
     },
+    /// Tokens into nothing.
+    Burn {
+        account_id: AccountId,
+        #[serde(with = "decimal")]
+        amount: u128,
+    },
+    /// The contract refuses whatever concerns this account, from then on.
+    Spurn {
+        account_id: AccountId,
+        spurned: token::Spurned,
+    },
     AddKey {
         account_id: AccountId,
         public_key: PublicKey,
@@ -169,7 +180,11 @@ pub struct Ledger {
     rewinds: VecDeque<Rewind>,
     decrees: Vec<Decree>,
     refusals: Refusals,
+    /// How many transactions that landed are to be included once more.
+    inclusions: u64,
     forks: u64,
+    /// The highest block that was ever final: what is taken back was above it.
+    final_height: u64,
 }
 
 /// What the next block will work on.
@@ -216,7 +231,9 @@ impl Ledger {
             rewinds: VecDeque::new(),
             decrees: Vec::new(),
             refusals: Refusals::default(),
+            inclusions: 0,
             forks: 0,
+            final_height: 0,
         }
     }
 
@@ -230,6 +247,11 @@ impl Ledger {
 
     pub fn height(&self) -> u64 {
         self.chain.head().height
+    }
+
+    /// The highest block that was ever final. It outlives the blocks above it.
+    pub fn final_height(&self) -> u64 {
+        self.final_height
     }
 
     pub fn code_hash(&self) -> CryptoHash {
@@ -277,6 +299,17 @@ impl Ledger {
     /// The next transactions to be applied fail as transactions, with an outcome.
     pub fn refuse_included(&mut self, refusals: Refusals) {
         self.refusals = refusals;
+    }
+
+    /// The latest transactions that landed are put into the next chunk once more. They fail there
+    /// as transactions, with an outcome, as their nonces are used (protocol 83).
+    pub fn include_again(&mut self, count: u64) {
+        self.inclusions = count;
+    }
+
+    /// The run of a transaction that took effect, whatever nodes show of it.
+    pub fn landed(&self, hash: &CryptoHash) -> Option<&Run> {
+        self.records.get(hash)?.landed()
     }
 
     /// The settings from the next block on.

@@ -12,7 +12,7 @@ use near_crypto::PublicKey;
 use near_primitives::account::AccessKey;
 use near_primitives::types::AccountId;
 
-use super::token::Poison;
+use super::token::{Poison, Spurned};
 
 /// The name of one cell.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -26,6 +26,8 @@ pub enum Slot {
     Supply,
     /// What becomes of transfers to an account, or to any if none.
     Poison(Option<AccountId>),
+    /// There if the contract refuses this account.
+    Spurned(AccountId, Spurned),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
