@@ -5,7 +5,7 @@
 //! **Invariant:** a member becomes FAILED only here, from a fate that proves it unpaid.
 //! **Invariant:** a fault that may be the relay's marks the member that was named ([`is_marked`]):
 //! it travels alone until it is served. Alone it is tried ever more rarely, and charged only for
-//! what nobody explains and others are spared.
+//! what nobody explains, and only while not everybody meets it.
 //! Not here: whether others are spared (`trouble`).
 
 use landfall_core::attempt::{Landing, Outcome};
@@ -106,9 +106,9 @@ fn is_alone(attempt: &Attempt) -> bool {
     attempt.members.len() == 1
 }
 
-/// What nobody explains is a member's own once others are spared it, and not before.
+/// What nobody explains is a member's own if it meets it alone, and not everybody does.
 fn is_its_own(attempt: &Attempt, terms: &Terms<'_>) -> bool {
-    is_alone(attempt) && terms.others_spared && !terms.everybody
+    is_alone(attempt) && !terms.everybody
 }
 
 fn paid(attempt: &Attempt, base: Move, landing: &Landing, index: usize, terms: &Terms<'_>) -> Move {
@@ -255,7 +255,11 @@ fn charge(
     let again = blame(step.note(Note::Retry), kind, message, true);
     let mut again = requeue(again, event, purpose);
     again.stage_retries = tries + 1;
-    again.due(Some(terms.now_ms + (terms.backoff_ms)(tries)))
+    let backoff_ms = (terms.backoff_ms)(tries);
+    // While nobody else shows that it is this one's own, it has as long as one that waits aside.
+    let in_doubt = [UNEXPLAINED, REGISTRATION].contains(&kind) && !terms.others_spared;
+    let wait_ms = if in_doubt { backoff_ms.max(terms.aside_ms) } else { backoff_ms };
+    again.due(Some(terms.now_ms + wait_ms))
 }
 
 /// Back to the queue it came from. A preparing member never left its state.

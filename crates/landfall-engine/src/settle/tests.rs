@@ -219,7 +219,10 @@ fn a_preparation_is_judged_like_a_payment() {
     assert_eq!(gist(&after), ("QUEUED_REGISTRATION", 0, Some(NOW_MS + ASIDE_MS)));
     assert!(is_marked(&after) && after.aside.is_some());
     let after = alone(Purpose::Prepare, unexplained(), &terms());
-    assert_eq!(gist(&after), ("QUEUED_REGISTRATION", 0, Some(NOW_MS + ASIDE_MS)));
+    assert_eq!(gist(&after), ("QUEUED_REGISTRATION", 1, Some(NOW_MS + ASIDE_MS)));
+    let everybody = Terms { everybody: true, ..terms() };
+    let after = alone(Purpose::Prepare, unexplained(), &everybody);
+    assert_eq!(gist(&after), ("QUEUED_REGISTRATION", 0, Some(READY_MS)));
     let terms = Terms { others_spared: true, ..terms() };
     let after = alone(Purpose::Prepare, unexplained(), &terms);
     assert_eq!(gist(&after), ("QUEUED_REGISTRATION", 1, Some(NOW_MS + BACKOFF_MS)));
@@ -236,9 +239,9 @@ fn the_claim_of_a_preparation_ends_kept_or_charged_and_not_before() {
     let claim = terms().claim.unwrap();
     assert_eq!(claims(Outcome::Done, &terms()), [ClaimEnd::Keep(claim.clone())]);
     assert_eq!(claims(relays_fault(), &terms()), []);
-    assert_eq!(claims(unexplained(), &terms()), []);
-    let spared = Terms { others_spared: true, ..terms() };
-    assert_eq!(claims(unexplained(), &spared), [ClaimEnd::Release(claim.clone())]);
+    let everybody = Terms { everybody: true, ..terms() };
+    assert_eq!(claims(unexplained(), &everybody), []);
+    assert_eq!(claims(unexplained(), &terms()), [ClaimEnd::Release(claim.clone())]);
     let own = Outcome::OwnFault { message: "m".into() };
     assert_eq!(claims(own, &terms()), [ClaimEnd::Release(claim)]);
 }
