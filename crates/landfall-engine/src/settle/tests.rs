@@ -154,9 +154,9 @@ fn while_everybody_fails_nobody_waits_aside_or_is_charged() {
 }
 
 #[test]
-fn what_nobody_explains_is_charged_only_once_others_were_spared() {
+fn what_nobody_explains_is_charged_and_waits_longer_while_no_others_were_spared() {
     let after = alone(Purpose::Pay, unexplained(), &terms());
-    assert_eq!(gist(&after), ("QUEUED_TRANSFER", 0, Some(NOW_MS + ASIDE_MS)));
+    assert_eq!(gist(&after), ("QUEUED_TRANSFER", 1, Some(NOW_MS + ASIDE_MS)));
     let terms = Terms { others_spared: true, ..terms() };
     let after = alone(Purpose::Pay, unexplained(), &terms);
     assert_eq!(gist(&after), ("QUEUED_TRANSFER", 1, Some(NOW_MS + BACKOFF_MS)));
