@@ -21,6 +21,8 @@ const LOST: f64 = 0.05;
 const KILL_EVERY: Duration = Duration::from_secs(2);
 /// Then it is left alive, to finish while the lie goes on.
 const KILLS: usize = 4;
+/// Lines of the relay's log that a failure shows.
+const LAST_WORDS: usize = 30;
 /// Blocks after which a block is final, by the ledger's rule.
 const FINALITY_BLOCKS: u64 = 2;
 
@@ -69,6 +71,17 @@ fn key(n: usize) -> String {
 
 fn receiver(n: usize) -> String {
     format!("r{n}.near")
+}
+
+impl Drop for World {
+    /// What the relay said last, for whoever reads of a failure.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = self.relay.log();
+            let lines: Vec<&str> = log.lines().collect();
+            eprintln!("{}", lines[lines.len().saturating_sub(LAST_WORDS)..].join("\n"));
+        }
+    }
 }
 
 /// A payment on the ledger.
@@ -136,7 +149,7 @@ impl World {
         let contradictions = alerts.filter(|alert| alert["kind"] == "node_contradicts");
         self.seen.contradictions.extend(contradictions.map(texts));
         let endpoints = health["rails"][0]["endpoints"].as_array().expect("a list").iter();
-        let caught = endpoints.filter(|endpoint| endpoint["caught"].as_u64().unwrap_or(0) > 0);
+        let caught = endpoints.filter(|endpoint| endpoint["caught"]["times"].as_u64() > Some(0));
         let origins = caught.filter_map(|endpoint| endpoint["endpoint"].as_str());
         self.seen.caught.extend(origins.map(str::to_owned));
         assert_eq!(health["lanes"]["halted"], 0, "a lane is halted: {health}");
@@ -228,9 +241,10 @@ impl World {
     fn times_caught(&self) -> u64 {
         let (_, metrics) =
             request("GET", &format!("{}/metrics", self.relay.url), &[], "").expect("it lives");
-        let counter = format!("landfall_rpc_caught_total{{endpoint=\"{}\"", self.liar.url);
+        let endpoint = format!("endpoint=\"{}\"", self.liar.url);
         let samples = metrics.as_str().expect("text").lines();
-        let of_liar = samples.filter(|line| line.starts_with(&counter));
+        let counted = samples.filter(|line| line.starts_with("landfall_rpc_caught{"));
+        let of_liar = counted.filter(|line| line.contains(&endpoint));
         of_liar.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
     }
 
