@@ -13,11 +13,12 @@ use landfall_core::rail::RailError;
 use landfall_core::store::{Leased, OpenAttempt, Opened, StoreError};
 use landfall_core::wound::{self, Wound};
 use landfall_core::{Attempt, AttemptId, Epoch, Lane, Nonce, Purpose, Transfer};
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::beacon::Watcher;
 use crate::fleet::{Face, Place, Shared};
+use crate::keyless::Rest;
 use crate::owner::Batch;
 use crate::reconcile::{self, Verdict};
 use crate::resolve::{Carried, Ended, Resolve};
@@ -34,6 +35,8 @@ enum Leave {
     Again,
     /// A task of the lane died: start over, but not at once.
     Died,
+    /// Its key is not here, and there is nothing more to do for now.
+    Rest(Rest),
 }
 
 /// What a task of the lane reports.
@@ -43,7 +46,7 @@ enum Report {
 }
 
 /// An open attempt as the gate sees it.
-struct Aboard {
+pub(crate) struct Aboard {
     /// On the process's own clock, so that a jump of the wall clock delays no fence.
     since_ms: u64,
     purpose: Purpose,
@@ -64,15 +67,17 @@ enum Signal {
 }
 
 /// Everything that lives as long as one lease.
-struct Deck {
+pub(crate) struct Deck {
     lane: Lane,
+    /// When the lease began, on the process's own clock.
+    pub since_ms: u64,
     /// None until reconciled.
-    next: Option<Nonce>,
+    pub next: Option<Nonce>,
     /// What this process has opened itself is never asked for again.
     floor: Nonce,
     /// The ledger or the store contradicts us here: begin again once the lanes are cleared.
     suspected: bool,
-    aboard: BTreeMap<Nonce, Aboard>,
+    pub aboard: BTreeMap<Nonce, Aboard>,
     tasks: JoinSet<Report>,
     progress_in: mpsc::UnboundedSender<(Nonce, bool)>,
     progress: mpsc::UnboundedReceiver<(Nonce, bool)>,
@@ -92,6 +97,7 @@ impl Deck {
         let was_halted = halted.see().is_some();
         Deck {
             lane,
+            since_ms: shared.clock.monotonic_ms(),
             next: None,
             floor: Nonce(0),
             suspected: false,
@@ -156,29 +162,37 @@ impl Deck {
 pub(crate) struct Driver {
     pub shared: Arc<Shared>,
     pub face: Arc<Face>,
-    pub inbox: Arc<Mutex<mpsc::Receiver<Batch>>>,
 }
 
 impl Driver {
     pub async fn run(self) {
-        let inbox = self.inbox.clone();
-        let mut inbox = inbox.lock().await;
+        let face = self.face.clone();
+        let mut inbox = face.outbox.lock().await;
         while let Some(lane) = self.lease().await {
             let epoch = lane.epoch;
             let leave = self.serve(lane, &mut inbox).await;
-            self.face.clear();
+            match leave {
+                Leave::Rest(_) => self.face.rest(),
+                _ => self.face.clear(),
+            }
             while let Ok(batch) = inbox.try_recv() {
                 self.shared.owner.returned(batch, "the lane was given up");
             }
-            if leave == Leave::Died {
-                self.nap().await;
-            }
-            if leave == Leave::Stop {
-                // A lease that is not given back runs out by itself.
-                let _ = self.shared.store.release(&[(self.face.id.clone(), epoch)]).await;
-                return;
+            match leave {
+                Leave::Again => {}
+                Leave::Died => self.nap().await,
+                Leave::Stop => return self.give_back(epoch).await,
+                Leave::Rest(rest) => {
+                    self.give_back(epoch).await;
+                    self.rest(rest).await;
+                }
             }
         }
+    }
+
+    async fn give_back(&self, epoch: Epoch) {
+        // A lease that is not given back runs out by itself.
+        let _ = self.shared.store.release(&[(self.face.id.clone(), epoch)]).await;
     }
 
     async fn nap(&self) {
@@ -247,6 +261,9 @@ impl Driver {
         self.start_reconciling(&mut deck);
         loop {
             self.show(&deck);
+            if let Some(rest) = self.may_rest(&deck) {
+                return Leave::Rest(rest);
+            }
             match self.turn(&mut deck, inbox).await {
                 Some(leave) => return leave,
                 None => continue,

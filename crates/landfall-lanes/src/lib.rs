@@ -14,6 +14,7 @@ pub mod clock;
 mod driver;
 mod fleet;
 mod high_water;
+mod keyless;
 mod owner;
 mod patience;
 mod reconcile;

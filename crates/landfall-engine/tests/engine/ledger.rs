@@ -2,6 +2,7 @@
 //! the network does to messages.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use landfall_core::attempt::{Landing, Outcome, Shortage, Sighting, Signed};
@@ -56,7 +57,7 @@ pub struct State {
 
 pub struct FakeRail {
     pub lanes: Vec<LaneId>,
-    pub state: Mutex<State>,
+    pub state: Arc<Mutex<State>>,
     pub net: Mutex<Net>,
     /// Blind to everything: every question fails.
     pub down: Mutex<bool>,
@@ -84,9 +85,20 @@ impl FakeRail {
             (0..lanes).map(|n| LaneId::new(format!("near:test:relay:k{n}"))).collect();
         let nonces = lanes.iter().map(|lane| (lane.clone(), 100)).collect();
         let state = State { nonces, balance: 1_000_000, native: 100, ..State::default() };
+        FakeRail::on(lanes, Arc::new(Mutex::new(state)))
+    }
+
+    /// Another worker's way to the same ledger, with keys of its own.
+    pub fn beside(&self, lanes: &[LaneId]) -> FakeRail {
+        let mut state = self.state.lock();
+        lanes.iter().for_each(|lane| _ = state.nonces.entry(lane.clone()).or_insert(100));
+        FakeRail::on(lanes.to_vec(), self.state.clone())
+    }
+
+    fn on(lanes: Vec<LaneId>, state: Arc<Mutex<State>>) -> FakeRail {
         FakeRail {
             lanes,
-            state: Mutex::new(state),
+            state,
             net: Mutex::new(Net::Good),
             down: Mutex::new(false),
             blind: Mutex::new(false),

@@ -39,6 +39,15 @@ impl World {
         World { clock, store, rail, high_water, settings, engine }
     }
 
+    /// Another worker on the same store, with its own way to the ledger.
+    pub async fn another(&self, instance: &str, rail: &Arc<FakeRail>) -> World {
+        let (clock, store, rail) = (self.clock.clone(), self.store.clone(), rail.clone());
+        let high_water = Arc::new(HighWater::in_memory());
+        let settings = Settings { instance: instance.to_owned(), ..self.settings.clone() };
+        let engine = start(&clock, &store, &rail, &high_water, &settings).await;
+        World { clock, store, rail, high_water, settings, engine }
+    }
+
     /// kill -9 and start again on the same store.
     pub async fn crash(&mut self) {
         self.engine.abort().await;
