@@ -38,7 +38,6 @@ guards! {
     RevertNotFinalYet = "a revert that is not final yet",
     SuccessNotShared = "a final success that a quorum does not share",
     RevertNotShared = "a final revert that a quorum does not share",
-    OutcomesMissing = "a landing without an outcome for each member",
     TooFewWitnesses = "too few nodes can testify",
     HistoryGone = "a node that does not keep the history",
     SightingVeto = "a sighting that vetoes a certificate",

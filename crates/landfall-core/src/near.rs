@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::field::BadField;
 use crate::ids::Fingerprint;
 use crate::machine::{AttemptStages, Event, Stage};
+use crate::wound::{self, Wound};
 
 pub const REGISTRATION: Stage = Stage("registration");
 pub const TRANSFER: Stage = Stage("transfer");
@@ -145,10 +146,14 @@ impl Payout {
     /// Covers what the client said, in canonical form. The frozen terms are not the client's.
     pub fn fingerprint(&self) -> Fingerprint {
         let memo = match &self.memo {
-            Some(memo) => format!("memo:{memo}"),
-            None => "none".to_owned(),
+            Some(memo) if !wound::is(Wound::FingerprintWithoutMemo) => format!("memo:{memo}"),
+            _ => "none".to_owned(),
         };
-        Fingerprint::of(&["near", &self.receiver_id, &self.amount.to_string(), &memo])
+        let receiver = match wound::is(Wound::FingerprintWithoutReceiver) {
+            false => self.receiver_id.as_str(),
+            true => "",
+        };
+        Fingerprint::of(&["near", receiver, &self.amount.to_string(), &memo])
     }
 }
 

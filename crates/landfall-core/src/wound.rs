@@ -2,6 +2,8 @@
 //!
 //! Only a build with the feature `wounds` can be wounded, and only tests ask for it; anywhere else
 //! [`is`] is `false` and costs nothing. Each wound is a mistake that some relay has made.
+//! **Rule:** [`is`] is asked only where the mistake would change something: what never had an
+//! occasion for it need not be tried with it.
 
 /// One mistake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,10 +76,34 @@ pub enum Wound {
     ForeignUnheeded,
     /// The siblings of an offender count as paid.
     SiblingsPaid,
+    /// A store that is behind the marks takes an attempt.
+    BehindIgnored,
+    /// A fingerprint leaves out to whom.
+    FingerprintWithoutReceiver,
+    /// A fingerprint leaves out the memo.
+    FingerprintWithoutMemo,
+    /// A fingerprint leaves out whose funds.
+    FingerprintWithoutUser,
+    /// A fingerprint leaves out from where and to where.
+    FingerprintWithoutServices,
+    /// What a service works on counts as done.
+    InProgressIsDone,
+    /// A call is repeated though its dedupe window has passed.
+    WindowIgnored,
+    /// A service's refusal is believed without asking for its record.
+    RefusalUnconfirmed,
+    /// What was done under an id counts as done for whatever terms.
+    DoneForOtherTerms,
+    /// A commit that is refused counts as made.
+    CommitRefusedIsEnd,
+    /// A rollback that is refused counts as made.
+    RollbackRefusedIsEnd,
+    /// An operator's word is taken while a call under way could make it untrue.
+    WordTakenEarly,
 }
 
 impl Wound {
-    pub const ALL: [Wound; 34] = [
+    pub const ALL: [Wound; 46] = [
         Wound::StoredAfterSent,
         Wound::TimeoutIsFailure,
         Wound::EpochUnchecked,
@@ -112,6 +138,18 @@ impl Wound {
         Wound::RecoveryLeftOut,
         Wound::ForeignUnheeded,
         Wound::SiblingsPaid,
+        Wound::BehindIgnored,
+        Wound::FingerprintWithoutReceiver,
+        Wound::FingerprintWithoutMemo,
+        Wound::FingerprintWithoutUser,
+        Wound::FingerprintWithoutServices,
+        Wound::InProgressIsDone,
+        Wound::WindowIgnored,
+        Wound::RefusalUnconfirmed,
+        Wound::DoneForOtherTerms,
+        Wound::CommitRefusedIsEnd,
+        Wound::RollbackRefusedIsEnd,
+        Wound::WordTakenEarly,
     ];
 }
 
@@ -124,7 +162,10 @@ mod inflicted {
     thread_local! {
         // A torture run lives in one thread; runs in others are not hurt.
         static WOUND: Cell<Option<Wound>> = const { Cell::new(None) };
+        static ASKED: Cell<u128> = const { Cell::new(0) };
     }
+
+    const _: () = assert!(Wound::ALL.len() <= 128, "a bit for each");
 
     /// Wounds everything that runs on this thread, or heals it.
     pub fn inflict(wound: Option<Wound>) {
@@ -132,12 +173,20 @@ mod inflicted {
     }
 
     pub fn is(wound: Wound) -> bool {
+        ASKED.with(|asked| asked.set(asked.get() | 1 << wound as u32));
         WOUND.with(|held| held.get() == Some(wound))
+    }
+
+    /// The mistakes for which there was an occasion on this thread since this was last called. A
+    /// run without an occasion for one is the same with it and without.
+    pub fn take_asked() -> Vec<Wound> {
+        let asked = ASKED.with(|asked| asked.replace(0));
+        Wound::ALL.into_iter().filter(|wound| asked & 1 << *wound as u32 != 0).collect()
     }
 }
 
 #[cfg(feature = "wounds")]
-pub use inflicted::{inflict, is};
+pub use inflicted::{inflict, is, take_asked};
 
 /// Whether this mistake is to be made.
 #[cfg(not(feature = "wounds"))]

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use landfall_core::BadField;
+use landfall_core::guard::{self, Guard};
 use landfall_core::store::{Accepted, ListFilter, StoreError};
 use landfall_core::{
     Lane, NewTransfer, Payload, RailName, Stage, State, TrailEntry, Transfer, TransferId,
@@ -52,6 +53,9 @@ impl Engine {
         let newest = self.gauges().newest.load(Ordering::Relaxed);
         let answers = self.store().accept(fresh).await?;
         self.check_ids(&answers, newest);
+        if answers.iter().any(|answer| matches!(answer, Accepted::Conflict(_))) {
+            guard::met(Guard::OtherParameters);
+        }
         let created = answers.iter().filter_map(|answer| match answer {
             Accepted::Created(transfer) => Some(transfer.clone()),
             _ => None,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use landfall_core::attempt::Signed;
+use landfall_core::guard::{self, Guard};
 use landfall_core::rail::RailError;
 use landfall_core::store::{Leased, OpenAttempt, Opened, StoreError};
 use landfall_core::wound::{self, Wound};
@@ -307,6 +308,9 @@ impl Driver {
     async fn recover(&self, deck: &mut Deck) -> Result<(), StoreError> {
         let open = self.shared.store.open_attempts(&self.face.id).await?;
         for attempt in open {
+            if wound::is(Wound::RecoveryLeftOut) {
+                continue;
+            }
             let members = self.shared.store.transfers(&attempt.members).await?;
             // Blame goes by position, so a hole in the list must never be papered over.
             if !members.iter().map(|member| member.id).eq(attempt.members.iter().copied()) {
@@ -391,6 +395,7 @@ impl Driver {
         // A fence that another attempt already passes decides nothing more.
         let newest_is_old = deck.aboard.values().next_back().is_some_and(overdue);
         if may_sign && adrift && !fenced && newest_is_old {
+            guard::met(Guard::FenceOpened);
             let fence = Batch { purpose: Purpose::Fence, members: Vec::new() };
             return self.open(deck, fence).await;
         }
@@ -430,6 +435,7 @@ impl Driver {
                     return self.let_go(deck, Carried { attempt: *attempt, members });
                 }
                 Ok(Opened::StaleMembers(stale)) => {
+                    guard::met(Guard::StaleMembers);
                     self.shared.owner.forgotten(&stale);
                     batch.members.retain(|member| !stale.contains(&member.id));
                     if batch.members.is_empty() {
@@ -437,16 +443,21 @@ impl Driver {
                     }
                 }
                 Ok(Opened::Behind(why)) => {
+                    guard::met(Guard::OpenedBehind);
                     self.shared.suspect(&format!("the store has forgotten something: {why}"));
                     self.shared.owner.returned(batch, "the store is behind");
                     return Some(Leave::Again);
                 }
                 Ok(Opened::Restarted) => {
+                    guard::met(Guard::OpenedRestarted);
                     self.shared.restarted();
                     self.shared.owner.returned(batch, "the store has lived on in another process");
                     return Some(Leave::Again);
                 }
                 Ok(refused @ (Opened::Fenced(_) | Opened::StaleNonce)) => {
+                    if matches!(refused, Opened::Fenced(_)) {
+                        guard::met(Guard::OpenedFenced);
+                    }
                     tracing::info!(lane = %self.face.id, ?refused, "an attempt was refused");
                     self.shared.owner.returned(batch, "the lane has another holder");
                     return Some(Leave::Again);

@@ -16,6 +16,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use landfall_core::guard::{self, Guard};
+use landfall_core::wound::{self, Wound};
 use landfall_core::{Epoch, Lane, LaneId, Nonce};
 use parking_lot::Mutex;
 
@@ -121,7 +123,8 @@ impl HighWater {
         lane: Option<&Lane>,
     ) -> Result<(), String> {
         // An operator may have had the marks start anew meanwhile.
-        before.check_lane(id, lane).or_else(|_| self.remembered().check_lane(id, lane))
+        let known = before.check_lane(id, lane).or_else(|_| self.remembered().check_lane(id, lane));
+        known.inspect_err(|_| guard::met(Guard::MarksBehind))
     }
 
     /// The newest nonce of each lane.
@@ -153,7 +156,7 @@ impl HighWater {
         let known = marks.lanes.get(lane).copied();
         let before = known.unwrap_or_default();
         let after = (before.0.max(epoch), before.1.max(nonce));
-        if after == before {
+        if after == before || wound::is(Wound::MarksNotNoted) {
             return Ok(());
         }
         // Known before it is written: the whole file may be written anew.

@@ -5,6 +5,7 @@
 
 use landfall_core::rail::{LedgerNonce, RailError};
 use landfall_core::store::{Store, StoreError};
+use landfall_core::wound::{self, Wound};
 use landfall_core::{CertificateKind, Fate, Lane, Nonce};
 
 use crate::fleet::{Face, Place, Shared};
@@ -30,6 +31,9 @@ pub(crate) async fn explain(
         return Ok(Verdict::New);
     };
     let used = ledger.nonce;
+    if used > base && wound::is(Wound::ForeignUnheeded) {
+        return Ok(Verdict::Next(next.max(used.next())));
+    }
     if used >= next {
         return Ok(Verdict::Halt(format!(
             "the ledger has used nonce {used} of {}, but the newest stored attempt is {}",

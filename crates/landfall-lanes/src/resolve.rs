@@ -8,15 +8,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use landfall_core::attempt::Sighting;
+use landfall_core::guard::{self, Guard};
 use landfall_core::rail::{Broadcast, Later, Look};
 use landfall_core::store::{Settled, Settlement, StoreError};
 use landfall_core::wound::{self, Wound};
-use landfall_core::{Attempt, Certificate, CertificateKind, Epoch, Fate, Landing, Nonce, Transfer};
+use landfall_core::{
+    Attempt, Certificate, CertificateKind, Epoch, Fate, Landing, Nonce, Purpose, Transfer,
+};
 use tokio::sync::mpsc;
 
 use crate::fleet::{Face, Place, Shared};
 
-/// How many of a lane's later attempts a look is shown: the nearest ones decide.
+/// How many of a lane's later attempts, sunk ones aside, a look is shown: the nearest ones decide.
 const LATER_MAX: usize = 64;
 
 /// An attempt and the transfers it carries, as its opening left them.
@@ -113,6 +116,7 @@ impl Resolve {
     }
 
     fn ended_elsewhere(&self) -> Ended {
+        guard::met(Guard::SettledElsewhere);
         let attempt = &self.carried.attempt;
         self.face.overcome(Place::Settling(attempt.nonce));
         self.shared.owner.forgotten(&attempt.members);
@@ -134,7 +138,8 @@ impl Resolve {
         let answer = self.shared.rail.broadcast(&self.carried.attempt, *round).await;
         *round += 1;
         match answer {
-            Broadcast::Refused(refusal) if first => {
+            Broadcast::Refused(refusal) if first || wound::is(Wound::RefusedTooLate) => {
+                guard::met(Guard::RefusedForCertain);
                 tracing::warn!(
                     tx = %self.carried.attempt.hash, reason = %refusal.reason, "refused for certain"
                 );
@@ -147,7 +152,11 @@ impl Resolve {
                     evidence,
                 }))
             }
-            Broadcast::Refused(_) | Broadcast::Sent(None) => Seen::Unknown,
+            Broadcast::Refused(_) => {
+                guard::met(Guard::RefusedTooLate);
+                Seen::Unknown
+            }
+            Broadcast::Sent(None) => Seen::Unknown,
             Broadcast::Sent(Some(look)) => self.weigh(look).await,
             Broadcast::Unsure { cause, shortage } => {
                 tracing::debug!(tx = %self.carried.attempt.hash, %cause, "unsure");
@@ -165,11 +174,18 @@ impl Resolve {
     async fn look(&mut self) -> Seen {
         let attempt = &self.carried.attempt;
         let later = self.shared.store.attempts_after(&attempt.lane, attempt.nonce, LATER_MAX).await;
-        let later: Vec<Later> = match later {
-            Ok(attempts) => attempts.iter().filter_map(as_later).collect(),
+        let (fenced, later): (bool, Vec<Later>) = match later {
+            Ok(attempts) => {
+                (attempts.iter().any(is_open_fence), attempts.iter().filter_map(as_later).collect())
+            }
             Err(_) => return Seen::Unknown,
         };
         match self.shared.rail.look(attempt, &later).await {
+            Ok(Look::Adrift { sightings, .. })
+                if fenced && sightings.is_empty() && wound::is(Wound::OpenFenceLanded) =>
+            {
+                Seen::Fate(unproven())
+            }
             Ok(look) => self.weigh(look).await,
             Err(error) => {
                 tracing::debug!(tx = %attempt.hash, %error, "look failed");
@@ -188,15 +204,16 @@ impl Resolve {
                 tracing::warn!(tx, reason, "only an operator can decide");
                 Seen::Unknown
             }
+            Look::Foreign(_) if wound::is(Wound::ForeignUnheeded) => Seen::Unknown,
             Look::Foreign(reason) => Seen::Foreign(reason),
-            Look::Adrift { sighting: None, .. } if wound::is(Wound::NewBytesWhileAdrift) => {
-                Seen::Fate(unproven())
+            Look::Adrift { sightings, .. } if !sightings.is_empty() => {
+                self.sighted(sightings).await
             }
-            Look::Adrift { sighting: None, .. } => {
+            Look::Adrift { .. } if wound::is(Wound::NewBytesWhileAdrift) => Seen::Fate(unproven()),
+            Look::Adrift { .. } => {
                 self.tell(false);
                 Seen::Unknown
             }
-            Look::Adrift { sighting: Some(sighting), .. } => self.sighted(sighting).await,
         }
     }
 
@@ -215,18 +232,12 @@ impl Resolve {
     }
 
     /// A sighting is stored before anything relies on it: it vetoes a certificate later.
-    async fn sighted(&mut self, sighting: Sighting) -> Seen {
+    async fn sighted(&mut self, sightings: Vec<Sighting>) -> Seen {
         let attempt = &mut self.carried.attempt;
-        // A node may not say in which block: then what another has seen is another sighting.
-        let same_block = |known: &Sighting| match sighting.block_hash.as_str() {
-            "" => known.block_hash.is_empty() && known.endpoint == sighting.endpoint,
-            block => known.block_hash == block,
-        };
-        let known = attempt
-            .sightings
-            .iter()
-            .any(|known| same_block(known) && known.was_final == sighting.was_final);
-        if !known {
+        for sighting in sightings {
+            if attempt.has_heard(&sighting) {
+                continue;
+            }
             match self.shared.store.sight(attempt.id, self.epoch, sighting.clone()).await {
                 Ok(true) => attempt.sightings.push(sighting),
                 Ok(false) => return Seen::Fenced,
@@ -266,7 +277,10 @@ impl Resolve {
                     return Ended::Settled { nonce, sunk };
                 }
                 Ok(Settled::AlreadyDecided) => return self.ended_elsewhere(),
-                Ok(Settled::Fenced) => return Ended::Fenced,
+                Ok(Settled::Fenced) => {
+                    guard::met(Guard::SettledFenced);
+                    return Ended::Fenced;
+                }
                 Err(error) => {
                     tracing::warn!(tx = %attempt.hash, %error, "settlement not stored yet");
                     if matches!(error, StoreError::Corrupt(_)) {
@@ -287,6 +301,10 @@ fn unproven() -> Fate {
         summary: "unproven".to_owned(),
         evidence: serde_json::Value::Null,
     })
+}
+
+fn is_open_fence(attempt: &Attempt) -> bool {
+    attempt.purpose == Purpose::Fence && attempt.fate.is_none()
 }
 
 /// A later attempt as the look sees it; a sunk one explains nothing and is left out.

@@ -5,7 +5,7 @@
 //! In tests it can be wounded: what keeps an operation from acting twice is then kept too late, or
 //! not at all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -33,6 +33,8 @@ struct State {
     statement: Vec<Arc<Entry>>,
     /// What a crash would forget. Nothing, unless it is wounded.
     unkept: Vec<(Key, Verb)>,
+    /// Done or refused too long ago to be told from what was never asked.
+    forgotten: BTreeSet<(Key, Verb)>,
 }
 
 #[derive(Clone, Copy)]
@@ -55,6 +57,15 @@ impl MemoryBook {
         operations.iter().map(answer).collect()
     }
 
+    /// Ends the dedupe window of what was recorded before `at_ms`: a repetition acts anew. Accounts
+    /// and statement stay, and so does what a withdrawal has set aside.
+    pub fn forget_before(&self, at_ms: u64) {
+        let mut state = self.state.lock();
+        let old = state.records.iter().filter(|(_, entry)| entry.at_ms < at_ms);
+        let old: Vec<(Key, Verb)> = old.map(|(which, _)| which.clone()).collect();
+        state.forgotten.extend(old);
+    }
+
     /// Ends the process and starts another on what was committed: all that was answered.
     pub fn crash(&self) {
         let mut state = self.state.lock();
@@ -73,7 +84,10 @@ impl Clone for MemoryBook {
 
 impl State {
     fn apply(&mut self, contract: &Contract, asked: &Operation, at_ms: u64) -> Result<Answer> {
-        let history = self.history(&asked.key());
+        let mut history = self.history(&asked.key());
+        if self.forgotten.contains(&(asked.key(), asked.verb())) {
+            history.0.retain(|past| past.verb != asked.verb());
+        }
         let account = rules::concerns(&history, asked)
             .and_then(|id| self.accounts.get(&id))
             .map(|held| held.account);
@@ -129,6 +143,7 @@ impl State {
         if wound::is(Wound::DedupeOutsideCommit) {
             self.unkept.push((entry.key.clone(), entry.verb));
         }
+        self.forgotten.remove(&(entry.key.clone(), entry.verb));
         self.records.insert((entry.key.clone(), entry.verb), entry.clone());
         self.statement.push(entry);
     }
@@ -166,8 +181,8 @@ impl Book for MemoryBook {
     }
 
     async fn query(&self, req_id: ReqId, verb: Verb) -> Result<Option<Outcome>> {
-        let state = self.state.lock();
-        let entry = state.records.get(&(Key::Request(req_id), verb));
+        let (state, which) = (self.state.lock(), (Key::Request(req_id), verb));
+        let entry = state.records.get(&which).filter(|_| !state.forgotten.contains(&which));
         Ok(entry.map(|entry| entry.outcome.clone()))
     }
 
@@ -265,6 +280,30 @@ mod tests {
         let second = first.clone();
         ask(&second, deposit(2));
         assert_eq!((available(&first), available(&second)), (1, 2));
+    }
+
+    #[tokio::test]
+    async fn what_is_older_than_the_window_is_not_known_and_acts_anew() {
+        let book = book();
+        let known = || book.query(ReqId(1), Verb::Deposit);
+        ask(&book, deposit(1));
+        book.forget_before(0);
+        ask(&book, deposit(1));
+        assert_eq!((available(&book), known().await), (1, Ok(Some(Outcome::Done))));
+        book.forget_before(1);
+        assert_eq!(known().await, Ok(None));
+        ask(&book, deposit(1));
+        assert_eq!((available(&book), known().await), (2, Ok(Some(Outcome::Done))));
+    }
+
+    #[test]
+    fn a_withdrawal_that_was_forgotten_is_still_set_aside() {
+        let book = book();
+        ask(&book, deposit(2));
+        ask(&book, withdraw(1));
+        book.forget_before(1);
+        assert_eq!(ask(&book, Operation::Rollback { req_id: ReqId(1) }), Answer::DONE);
+        assert_eq!(available(&book), 1);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::future::join_all;
 use landfall_core::courier::{Courier, Known, Step, Turn};
+use landfall_core::guard::{self, Guard};
 use landfall_core::internal::{self, Order, State};
 use landfall_core::rail::{EndpointHealth, RailError};
 use landfall_core::{BadField, Clock, Event, Payload, RailName, Stage, Transfer, machine};
@@ -197,6 +198,7 @@ async fn look(
     leg: Leg<'_>,
     is_remembered: impl Fn() -> bool,
 ) -> Finding {
+    guard::met(Guard::LookedFirst);
     let standing = service.query(leg.req_id, operation).await;
     // Asked after the query, whose answer may have taken its time, and right before the call.
     match verdict::found(operation, standing, is_remembered()) {

@@ -25,6 +25,7 @@
 
 use landfall_core::Event;
 use landfall_core::courier::{Doubt, Known, Step};
+use landfall_core::guard::{self, Guard};
 use landfall_core::internal::State;
 use landfall_core::wound::{self, Wound};
 
@@ -77,7 +78,8 @@ pub fn margin_ms(window_ms: u64) -> u64 {
 pub fn remembered(window_ms: Option<u64>, since_ms: u64, now_ms: u64) -> bool {
     // A clock that was turned back makes nothing younger.
     let age_ms = now_ms.abs_diff(since_ms);
-    window_ms.is_none_or(|window_ms| age_ms < window_ms.saturating_sub(margin_ms(window_ms)))
+    let holds = |window_ms: u64| age_ms < window_ms.saturating_sub(margin_ms(window_ms));
+    window_ms.is_none_or(|window_ms| holds(window_ms) || wound::is(Wound::WindowIgnored))
 }
 
 /// Whether a call that may have been made at `since_ms` is on nobody's way any more: the whole
@@ -116,9 +118,14 @@ pub fn found(operation: Operation, standing: Standing, remembered: bool) -> Foun
         Standing::Unknown if may_fail && wound::is(Wound::NotFoundIsFailed) => {
             Found::Known(Finding::Refused("the request is not known".to_owned()))
         }
-        Standing::Unknown if remembered => Found::CallAgain,
+        Standing::Unknown if remembered => {
+            guard::met(Guard::NotFoundRepeated);
+            Found::CallAgain
+        }
         Standing::Unknown => Found::Known(Finding::Forgotten),
-        Standing::Done if may_fail && remembered => Found::Done,
+        Standing::Done if may_fail && remembered && !wound::is(Wound::DoneForOtherTerms) => {
+            Found::Done
+        }
         known => Found::Known(certain(known)),
     }
 }
@@ -148,7 +155,12 @@ pub fn same(answer: Answer) -> Finding {
 /// announced, and the service remembers whatever it has done since.
 pub fn confirmed(standing: Standing, why: String, certain: bool) -> Finding {
     match standing {
-        Standing::Unknown if certain => Finding::Refused(why),
+        Standing::Refused(why) => return Finding::Refused(why),
+        Standing::Unknown if certain => return Finding::Refused(why),
+        _ if wound::is(Wound::RefusalUnconfirmed) => return Finding::Refused(why),
+        _ => guard::met(Guard::RefusalUnconfirmed),
+    }
+    match standing {
         Standing::Unknown => Finding::Open {
             kind: kind::REFUSAL_UNCONFIRMED,
             message: format!("refuses ({why}), but has no record of it"),
@@ -159,10 +171,20 @@ pub fn confirmed(standing: Standing, why: String, certain: bool) -> Finding {
 
 /// What is to be stored. `who` names the service and the call, for messages.
 pub fn step(operation: Operation, finding: Finding, source_commits: bool, who: &str) -> Step {
+    note(operation, &finding);
     match (operation, finding) {
         (_, Finding::Forgotten) => Step::Adrift(format!(
             "{who}: the service does not know it, and what is so old it may have forgotten"
         )),
+        (_, Finding::Open { kind: IN_PROGRESS, .. }) if wound::is(Wound::InProgressIsDone) => {
+            Step::Go(done(operation, source_commits))
+        }
+        (Operation::Commit, Finding::Refused(_)) if wound::is(Wound::CommitRefusedIsEnd) => {
+            Step::Go(done(operation, source_commits))
+        }
+        (Operation::Rollback, Finding::Refused(_)) if wound::is(Wound::RollbackRefusedIsEnd) => {
+            Step::Go(done(operation, source_commits))
+        }
         (Operation::Deposit, Finding::Open { message, .. })
             if wound::is(Wound::CompensatedOnTimeout) =>
         {
@@ -187,6 +209,17 @@ pub fn step(operation: Operation, finding: Finding, source_commits: bool, who: &
             let message = format!("{who} is refused: {why}");
             wait(Some(Event::RollbackFail), kind::ROLLBACK_REFUSED, message)
         }
+    }
+}
+
+/// Which guard holds off what this could be taken for.
+fn note(operation: Operation, finding: &Finding) {
+    match (operation, finding) {
+        (_, Finding::Forgotten) => guard::met(Guard::WindowPassed),
+        (_, Finding::Open { kind: IN_PROGRESS, .. }) => guard::met(Guard::InProgress),
+        (Operation::Commit, Finding::Refused(_)) => guard::met(Guard::CommitRefused),
+        (Operation::Rollback, Finding::Refused(_)) => guard::met(Guard::RollbackRefused),
+        _ => {}
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use landfall_core::attempt::{Attempt, Sighting};
+use landfall_core::attempt::{Attempt, Fate, Sighting};
 use landfall_core::store::{OpenAttempt, Opened, Result, Settled, Settlement, StoreError};
 use landfall_core::wound::{self, Wound};
 use landfall_core::{AttemptId, Epoch, LaneId, Nonce, Purpose, RailName, TransferId};
@@ -20,8 +20,10 @@ impl Tables {
         let is_behind = |(lane, mark): &&(LaneId, Nonce)| {
             self.lanes.get(lane).and_then(|lane| lane.next_nonce).is_none_or(|next| next <= *mark)
         };
-        let marks = open.marks.iter().filter(|_| !wound::is(Wound::NonceReused));
-        if let Some((lane, mark)) = marks.into_iter().find(is_behind) {
+        if let Some((lane, mark)) = open.marks.iter().find(is_behind)
+            && !wound::is(Wound::NonceReused)
+            && !wound::is(Wound::BehindIgnored)
+        {
             return Opened::Behind(format!("nonce {mark} of lane {lane} is no longer stored"));
         }
         let next = self.lanes.get(&open.lane).and_then(|lane| lane.next_nonce);
@@ -71,8 +73,8 @@ impl Tables {
         if fenced && !wound::is(Wound::EpochUnchecked) {
             return Ok(Settled::Fenced);
         }
-        let again = wound::is(Wound::SettledTwice);
-        if attempt.fate.is_some() && !again {
+        let again = attempt.fate.is_some();
+        if again && !wound::is(Wound::SettledTwice) {
             return Ok(Settled::AlreadyDecided);
         }
         self.check_settlement(attempt, &settlement)?;
@@ -135,8 +137,10 @@ impl Tables {
     }
 
     pub(crate) fn attempts_after(&self, lane: &LaneId, above: Nonce, limit: usize) -> Vec<Attempt> {
-        let mut found =
-            self.attempts_where(|attempt| attempt.lane == *lane && attempt.nonce > above);
+        let mut found = self.attempts_where(|attempt| {
+            let is_sunk = matches!(attempt.fate, Some(Fate::Sunk(_)));
+            attempt.lane == *lane && attempt.nonce > above && !is_sunk
+        });
         found.truncate(limit);
         found
     }

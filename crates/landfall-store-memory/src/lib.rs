@@ -98,6 +98,11 @@ impl MemoryStore {
         *tables = snapshot.0;
     }
 
+    /// The same without another incarnation: a backup that is played into the running server.
+    pub fn restore_in_place(&self, snapshot: Snapshot) {
+        *self.tables.lock() = snapshot.0;
+    }
+
     fn incarnation(&self) -> String {
         self.lives.load(Ordering::Relaxed).to_string()
     }

@@ -5,4 +5,5 @@ mod ledger;
 mod protocol;
 mod slow;
 mod stages;
+mod troubles;
 mod world;

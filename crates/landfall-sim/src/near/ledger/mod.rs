@@ -42,6 +42,7 @@ use near_primitives::types::AccountId;
 use serde::{Deserialize, Serialize};
 
 pub use produce::{BlockInput, Produced};
+pub use token::Poison;
 pub use view::View;
 
 use block::{Block, Chain};
@@ -136,6 +137,11 @@ pub enum Decree {
     AddKey {
         account_id: AccountId,
         public_key: PublicKey,
+    },
+    /// Has transfers to a receiver fail, or to everybody if none; without poison no more.
+    Poison {
+        receiver: Option<AccountId>,
+        poison: Option<Poison>,
     },
 }
 
@@ -326,7 +332,7 @@ impl Ledger {
     pub fn balances(&self) -> impl Iterator<Item = (&Slot, u128)> {
         self.state.slots().filter_map(|(slot, value)| match value {
             Value::Amount(amount) => Some((slot, *amount)),
-            Value::Key(_) => None,
+            Value::Key(_) | Value::Poison(_) => None,
         })
     }
 }

@@ -399,6 +399,10 @@ impl Ledger {
                         self.state.set(slot, Some(Value::Key(AccessKey::full_access())));
                     }
                 }
+                Decree::Poison { receiver, poison } => {
+                    let slot = Slot::Poison(receiver.clone());
+                    self.state.set(slot, poison.clone().map(Value::Poison));
+                }
             }
         }
         self.state.commit();

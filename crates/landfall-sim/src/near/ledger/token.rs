@@ -56,7 +56,17 @@ pub struct Moved {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Failure {
     Panic(String),
+    /// Whatever was attached is used up.
+    OutOfGas,
     NoSuchMethod,
+}
+
+/// How a transfer fails by decree: contracts that call out, list accounts or can be paused do so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Poison {
+    EatsGas,
+    Panics(String),
 }
 
 #[derive(Deserialize)]
@@ -101,6 +111,11 @@ fn ft_transfer(state: &mut State, call: &Call) -> Result<Done, Failure> {
     let receiver = account(&args.receiver_id, call.args)?;
     let amount = args.amount.parse::<u128>().map_err(|error| bad_input(call.args, &error))?;
     one_yocto(call)?;
+    match state.poison(&receiver) {
+        None => {}
+        Some(Poison::EatsGas) => return Err(Failure::OutOfGas),
+        Some(Poison::Panics(words)) => return Err(panic(words)),
+    }
     require(call.predecessor != &receiver, "Sender and receiver should be different")?;
     let enough = amount > 0 && !is_spurned(state, &receiver, Spurned::Payment);
     require(enough, "The amount should be a positive number")?;

@@ -130,6 +130,7 @@ fn call_function(
     }
     match token::view(|slot| view.amount(block.height, slot), method, args) {
         Ok(bytes) => Ok(with_block(block, json!({ "result": bytes, "logs": [] }))),
+        Err(TokenFailure::OutOfGas) => failed("HostError(GasExceeded)".into()),
         Err(TokenFailure::NoSuchMethod) => failed("MethodResolveError(MethodNotFound)".into()),
         Err(TokenFailure::Panic(text)) => {
             failed(format!("HostError(GuestPanic {{ panic_msg: {text:?} }})"))
