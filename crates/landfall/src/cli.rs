@@ -332,6 +332,9 @@ pub struct TortureArguments {
     /// Writes the whole history of every seed to torture-SEED.trace.
     #[arg(long)]
     pub trace: bool,
+    /// Exits with 4 if the seeds together never met one of the guards on the way to a payment.
+    #[arg(long)]
+    pub all_guards: bool,
     /// Switches faults off, by name: crash,freeze,…
     #[arg(long, value_delimiter = ',')]
     pub without: Vec<String>,

@@ -20,7 +20,7 @@ use crate::world::Network;
 const LASTING_TICKS: u64 = 160;
 /// What the relay is left with when its tokens are taken: a few payouts' worth.
 const TOKENS_LEFT: u64 = 3_000;
-/// Gas that a transaction may attach while that is lowered: for nobody, or for a few members.
+/// Gas that a transaction may attach before the limit is raised: for nobody, or for a few members.
 const LOW_GAS: [u64; 2] = [TGAS, 10 * TGAS];
 
 /// Whom the contract refuses, and what. Their payouts fail, and theirs alone.
@@ -38,10 +38,8 @@ pub struct NearChaos {
     network: Arc<Network>,
     pub liars: Arc<Liars>,
     lying_until: Option<u64>,
-    forgetful: Option<(usize, u64)>,
-    collected: Vec<Option<u64>>,
+    forgetful_until: Option<u64>,
     settings: Settings,
-    gas_until: Option<u64>,
     /// Tokens that are taken away, and until when.
     drained: Option<(u128, u64)>,
     /// Tokens given to and taken from the relay by decree.
@@ -61,16 +59,19 @@ impl NearChaos {
             network.ledger.lock().decree(Decree::Spurn { account_id, spurned });
         }
         let settings = network.ledger.lock().genesis().settings.clone();
+        if plan.near.gas_low > 0.0 {
+            let max_transaction_gas = LOW_GAS[dice.between(0, 1) as usize];
+            let low = Settings { max_transaction_gas, ..settings.clone() };
+            network.ledger.lock().set_settings(low);
+        }
         NearChaos {
-            collected: vec![None; plan.nodes],
             plan,
             dice,
             network,
             liars,
             lying_until: None,
-            forgetful: None,
+            forgetful_until: None,
             settings,
-            gas_until: None,
             drained: None,
             gained: 0,
             lost: 0,
@@ -107,26 +108,18 @@ impl NearChaos {
     }
 
     fn strike_memories(&mut self, tick: u64) {
-        if let Some((node, until)) = self.forgetful
-            && tick >= until
-        {
-            self.network.node(node, |switch| switch.amnesic = false);
-            self.forgetful = None;
-        } else if self.forgetful.is_none() && self.strikes(self.plan.near.forgetful) {
-            let node = self.dice.between(0, self.plan.nodes as u64 - 1) as usize;
-            if !self.plan.lies_at(node) {
-                self.network.node(node, |switch| switch.amnesic = true);
-                self.forgetful = Some((node, self.lasting(tick)));
-            }
+        let forgetful = self.plan.forgetful_at();
+        if self.forgetful_until.is_some_and(|until| tick >= until) {
+            self.network.node(forgetful, |switch| switch.amnesic = false);
+            self.forgetful_until = None;
+        } else if self.forgetful_until.is_none() && self.strikes(self.plan.near.forgetful) {
+            self.network.node(forgetful, |switch| switch.amnesic = true);
+            self.forgetful_until = Some(self.lasting(tick));
         }
         for node in (0..self.plan.nodes).filter(|node| !self.plan.shelters(*node)) {
-            if self.collected[node].is_some_and(|until| tick >= until) {
-                self.network.node(node, |switch| switch.history_blocks = None);
-                self.collected[node] = None;
-            } else if self.collected[node].is_none() && self.strikes(self.plan.near.collected) {
+            if self.strikes(self.plan.near.collected) {
                 let blocks = self.plan.near.history_blocks;
                 self.network.node(node, |switch| switch.history_blocks = Some(blocks));
-                self.collected[node] = Some(self.lasting(tick));
             }
         }
     }
@@ -135,13 +128,8 @@ impl NearChaos {
         if self.strikes(self.plan.near.included_again) {
             self.network.ledger.lock().include_again(self.dice.between(1, 2));
         }
-        if self.gas_until.is_some_and(|until| tick >= until) {
-            self.restore_gas();
-        } else if self.gas_until.is_none() && self.strikes(self.plan.near.gas_lowered) {
-            let max_transaction_gas = LOW_GAS[self.dice.between(0, 1) as usize];
-            let settings = Settings { max_transaction_gas, ..self.settings.clone() };
-            self.network.ledger.lock().set_settings(settings);
-            self.gas_until = Some(self.lasting(tick));
+        if self.strikes(self.plan.near.gas_low) {
+            self.raise_gas();
         }
         if self.drained.is_some_and(|(_, until)| tick >= until) {
             self.give_back();
@@ -155,9 +143,9 @@ impl NearChaos {
         }
     }
 
-    fn restore_gas(&mut self) {
+    /// Limits are raised, never lowered: what is refused for one was refused by everybody.
+    fn raise_gas(&self) {
         self.network.ledger.lock().set_settings(self.settings.clone());
-        self.gas_until = None;
     }
 
     fn give_back(&mut self) {
@@ -177,8 +165,11 @@ impl NearChaos {
     /// Everything is well again, but for liars who lie for good.
     pub fn calm(&mut self) {
         self.liars.lie(self.plan.near.for_good);
+        if self.plan.near.archival {
+            self.network.all(|switch| switch.history_blocks = None);
+        }
         self.network.ledger.lock().include_again(0);
-        self.restore_gas();
+        self.raise_gas();
         self.give_back();
     }
 }

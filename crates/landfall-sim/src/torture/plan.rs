@@ -161,6 +161,12 @@ impl Plan {
         lying > 0.0 && turn < liars
     }
 
+    /// The node that forgets which transactions there were, where one does. Always the same: one
+    /// that has forgotten before and one that forgets now would be two to whoever asks both.
+    pub fn forgetful_at(&self) -> usize {
+        (self.near.first_liar + self.near.liars) % self.nodes
+    }
+
     /// Nothing goes wrong.
     pub fn calm(seed: u64) -> Plan {
         Plan {
@@ -219,7 +225,7 @@ impl Plan {
             ("histories end", near.collected),
             ("included again", near.included_again),
             ("tokens drained", near.tokens_drained),
-            ("gas lowered", near.gas_lowered),
+            ("gas limit low", near.gas_low),
             ("receivers refused", near.spurned),
             ("lies", near.lying),
             ("lies: refused", lies.refused),

@@ -8,6 +8,7 @@ use std::sync::Once;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use landfall_core::guard::{self, Guard};
 use landfall_core::store::Store;
 use landfall_core::{Clock, RailName};
 use landfall_lanes::TimerClock;
@@ -79,6 +80,8 @@ pub struct Report {
     pub failure: Option<Failure>,
     /// The trail of the transfer concerned, for people.
     pub story: Vec<String>,
+    /// What was noticed and held off.
+    pub guards: Vec<Guard>,
 }
 
 thread_local! {
@@ -114,6 +117,7 @@ pub fn run_plan(plan: Plan, options: Options) -> Report {
     note_panics();
     NOTING.with(|noting| *noting.borrow_mut() = true);
     PANICS.with(|panics| panics.borrow_mut().clear());
+    guard::take();
     let ran = panic::catch_unwind(AssertUnwindSafe(|| {
         alone(async {
             let mut world = World::new(plan.clone(), options).await;
@@ -135,7 +139,9 @@ pub fn run_plan(plan: Plan, options: Options) -> Report {
         attempts: 0,
         failure: None,
         story: Vec::new(),
+        guards: Vec::new(),
     });
+    report.guards = guard::take();
     if let Some(first) = panics.into_iter().next() {
         report.failure.get_or_insert(Failure::Crash(first));
     }
@@ -468,6 +474,7 @@ impl World {
             attempts: evidence.attempts.len(),
             failure,
             story,
+            guards: Vec::new(),
         }
     }
 }

@@ -117,11 +117,12 @@ impl Network {
         self.switches.lock().len()
     }
 
-    /// How many nodes keep the block at this height.
+    /// How many honest nodes keep the block at this height.
     pub fn keeping(&self, height: u64) -> usize {
         let ledger = self.ledger.lock();
         let keeps = |switch: &&Switch| {
-            ledger.view(0).with_history(switch.history_blocks).block_at(height).is_some()
+            let view = ledger.view(0).with_history(switch.history_blocks);
+            switch.liar.is_none() && view.block_at(height).is_some()
         };
         self.switches.lock().iter().filter(keeps).count()
     }

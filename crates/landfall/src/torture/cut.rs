@@ -47,7 +47,7 @@ const FAULTS: &[(&str, Rate)] = &[
     ("collected", |plan| &mut plan.near.collected),
     ("included-again", |plan| &mut plan.near.included_again),
     ("tokens-drained", |plan| &mut plan.near.tokens_drained),
-    ("gas-lowered", |plan| &mut plan.near.gas_lowered),
+    ("gas-low", |plan| &mut plan.near.gas_low),
     ("spurned", |plan| &mut plan.near.spurned),
     ("lying", |plan| &mut plan.near.lying),
     ("lie-refused", |plan| &mut plan.near.lies.refused),

@@ -29,7 +29,7 @@ pub struct Lies {
 /// The faults of the ledger and its nodes. Rates are chances per second but for the lies.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NearFaults {
-    /// How many nodes lie, from which one on.
+    /// How many nodes lie, from which one on. The next one is the forgetful.
     pub liars: usize,
     pub first_liar: usize,
     /// They lie from the first moment to the last, in the calm too; else for a while.
@@ -37,17 +37,19 @@ pub struct NearFaults {
     /// They begin to lie. None lies if it is nothing.
     pub lying: f64,
     pub lies: Lies,
-    /// One node that does not lie forgets which transactions there were, for a while.
+    /// The node after them forgets which transactions there were, for a while.
     pub forgetful: f64,
-    /// A node collects all but its newest `history_blocks` blocks, for a while.
+    /// A node collects all but its newest `history_blocks` blocks, until the calm: then somebody
+    /// puts in an archival node, or nobody does.
     pub collected: f64,
     pub history_blocks: u64,
+    pub archival: bool,
     /// A transaction that landed is included again, as invalid.
     pub included_again: f64,
     /// The relay's tokens are taken away, for a while.
     pub tokens_drained: f64,
-    /// A transaction may attach less gas than the relay is told, for a while.
-    pub gas_lowered: f64,
+    /// A transaction may attach less gas than the relay is told, until the limit is raised.
+    pub gas_low: f64,
     /// A payout goes to somebody whom the contract refuses, per payout.
     pub spurned: f64,
 }
@@ -58,9 +60,10 @@ impl NearFaults {
         let mut faults = NearFaults {
             collected: if rng.random_bool(0.3) { rng.random_range(0.05..0.3) } else { 0.0 },
             history_blocks: rng.random_range(8..=80),
+            archival: rng.random_bool(0.7),
             included_again: rate(rng, 0.1),
             tokens_drained: rate(rng, 0.06),
-            gas_lowered: if rng.random_bool(0.2) { rng.random_range(0.01..0.1) } else { 0.0 },
+            gas_low: if rng.random_bool(0.2) { rng.random_range(0.02..0.2) } else { 0.0 },
             spurned: if rng.random_bool(0.2) { rng.random_range(0.0..0.2) } else { 0.0 },
             ..NearFaults::default()
         };
@@ -68,9 +71,9 @@ impl NearFaults {
         if amnesic || minority == 0 {
             return faults;
         }
+        faults.first_liar = rng.random_range(0..nodes);
         if rng.random_bool(0.6) {
             faults.liars = rng.random_range(1..=minority);
-            faults.first_liar = rng.random_range(0..nodes);
             faults.for_good = rng.random_bool(0.5);
             faults.lying = rng.random_range(0.05..0.5);
             faults.lies = Lies::draw(rng);
