@@ -1,7 +1,8 @@
 //! What a decided attempt tells: each member's move, and whose fault a failure is.
 //!
-//! The moves are made before the settlement is stored ([`Runner::settle_member`], from what is known
-//! by then), the lessons drawn after it ([`Runner::heed`]): what is not stored teaches nothing.
+//! The moves are made before the settlement is stored ([`Runner::settle_member`], from what is
+//! known by then), the lessons drawn after it ([`Runner::heed`]): what is not stored teaches
+//! nothing.
 //! Not here: what a fate means for a member (`settle`), how lessons add up (`trouble`).
 
 use landfall_core::attempt::{Outcome, Shortage};

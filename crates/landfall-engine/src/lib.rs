@@ -8,8 +8,9 @@
 //! Map: [`desk`] takes requests and answers questions; `line` is one rail at work, either a
 //! `runner` (signed attempts: `prepare` and `pay` are its stages, `settle` turns fates into moves,
 //! `heed` learns from them, `trouble` and `shortfall` tell what keeps some or all members from
-//! being paid) or `errands` (calls that may be repeated), or an `intake` where others do the work; `schedule`
-//! times retries; `sweeper` finds what a lost hint left behind; [`status`] is what operators see.
+//! being paid) or `errands` (calls that may be repeated), or an `intake` where others do the work;
+//! `schedule` times retries; `sweeper` finds what a lost hint left behind; [`status`] is what
+//! operators see.
 
 pub mod desk;
 pub mod metrics;

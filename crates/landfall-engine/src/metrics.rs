@@ -104,7 +104,7 @@ impl Metrics {
         gauge("landfall_queue_depth", "Hints waiting, by stage", &self.depth);
         gauge("landfall_queue_put_aside", "Hints nobody could handle", &self.put_aside);
         gauge("landfall_adrift_attempts", "Attempts of unknown fate", &self.adrift);
-        gauge("landfall_aside_transfers", "Transfers waiting for funds", &self.aside);
+        gauge("landfall_aside_transfers", "Transfers set aside", &self.aside);
         gauge("landfall_stuck_transfers", "Transfers retried for too long", &self.stuck);
         gauge("landfall_halted_lanes", "Lanes waiting for an operator", &self.halted);
         gauge("landfall_held_lanes", "Lanes held by this process", &self.lanes);

@@ -99,12 +99,12 @@ async fn send(runner: &Arc<Runner>, purpose: Purpose, probe: bool) -> Turn {
     if members.is_empty() {
         return Turn::Again;
     }
+    let (now_ms, settings) = (runner.mono_ms(), &runner.core.settings);
     if alone {
-        let (now_ms, settings) = (runner.mono_ms(), &runner.core.settings);
         runner.troubles.lock().of(purpose).sent_alone(&members[0], now_ms, settings);
     }
     if purpose == Purpose::Pay {
-        runner.shortfall.lock().hand(&members);
+        runner.shortfall.lock().hand(&members, now_ms);
     }
     let batch = Batch { purpose, members };
     let given = match runner.fleet() {
@@ -253,7 +253,7 @@ async fn affordable(runner: &Arc<Runner>) -> Vec<Transfer> {
 
 /// What can be paid out. What moves while it is asked for is counted twice rather than not at all.
 async fn budget(runner: &Runner) -> Option<Budget> {
-    let in_hand = runner.shortfall.lock().in_hand();
+    let in_hand = runner.shortfall.lock().in_hand(runner.mono_ms());
     let open = runner.core.store.open_attempts_of(runner.rail.name()).await.ok()?;
     let paying = open.iter().filter(|attempt| attempt.purpose == Purpose::Pay);
     let members: Vec<_> = paying.flat_map(|attempt| attempt.members.iter().copied()).collect();

@@ -33,7 +33,7 @@ pub struct Settings {
     pub aside_ms: u64,
     pub aside_max_ms: u64,
     /// First pause of a rail that can pay nobody, before it looks or tries again; doubles up to
-    /// `pause_max_ms`: a minute late is soon, and a reverted attempt a minute costs next to nothing.
+    /// `pause_max_ms`: a minute late is soon, and an attempt a minute costs next to nothing.
     pub pause_ms: u64,
     pub pause_max_ms: u64,
     /// Submissions waiting for their commit before the API says 503: a second's worth of work.

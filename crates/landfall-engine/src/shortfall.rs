@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use landfall_core::{Transfer, TransferId};
 
+use crate::pool::OUT_MAX_MS;
 use crate::schedule;
 use crate::settings::Settings;
 
@@ -34,8 +35,8 @@ pub(crate) struct Shortfall {
     looks: u32,
     /// Who waits aside, and for how much.
     aside: BTreeMap<TransferId, u128>,
-    /// What lanes were given, until it is among the open attempts.
-    handed: HashMap<TransferId, u128>,
+    /// What lanes were given, and when, until it is among the open attempts.
+    handed: HashMap<TransferId, (u128, u64)>,
 }
 
 /// What can be paid out.
@@ -148,8 +149,9 @@ impl Shortfall {
         }
     }
 
-    pub fn hand(&mut self, members: &[Transfer]) {
-        self.handed.extend(members.iter().map(|one| (one.id, one.payload.amount())));
+    pub fn hand(&mut self, members: &[Transfer], now_ms: u64) {
+        let given = members.iter().map(|one| (one.id, (one.payload.amount(), now_ms)));
+        self.handed.extend(given);
     }
 
     /// These are among the open attempts now, or came back.
@@ -160,8 +162,9 @@ impl Shortfall {
     }
 
     /// What lanes were given and have not stored yet.
-    pub fn in_hand(&self) -> u128 {
-        self.handed.values().fold(0, |sum, amount| u128::saturating_add(sum, *amount))
+    pub fn in_hand(&mut self, now_ms: u64) -> u128 {
+        self.handed.retain(|_, (_, since_ms)| now_ms < *since_ms + OUT_MAX_MS);
+        self.handed.values().fold(0, |sum, (amount, _)| u128::saturating_add(sum, *amount))
     }
 }
 

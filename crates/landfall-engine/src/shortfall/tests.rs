@@ -98,8 +98,9 @@ fn a_decided_attempt_is_a_reason_to_look_again() {
 #[test]
 fn what_lanes_were_given_is_spoken_for_until_it_is_stored() {
     let mut shortfall = Shortfall::default();
-    shortfall.hand(&[payout(1, 40), payout(2, 2)]);
-    assert_eq!(shortfall.in_hand(), 42);
+    shortfall.hand(&[payout(1, 40), payout(2, 2)], 0);
+    assert_eq!(shortfall.in_hand(1), 42);
     shortfall.handed_on([TransferId(1)]);
-    assert_eq!(shortfall.in_hand(), 2);
+    assert_eq!(shortfall.in_hand(1), 2);
+    assert_eq!(shortfall.in_hand(OUT_MAX_MS), 0, "whoever had it has died");
 }
