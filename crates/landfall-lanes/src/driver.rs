@@ -119,7 +119,8 @@ impl Deck {
         tokio::select! {
             biased;
             _ = self.stop.until(|stop| *stop) => Signal::Stop,
-            _ = self.lost.until(|lost| *lost >= epoch) => Signal::Lost,
+            // No other: a store that went back gives lower epochs than were lost before.
+            _ = self.lost.until(|lost| *lost == epoch) => Signal::Lost,
             _ = self.halted.changed() => Signal::Halted,
             Some(report) = self.tasks.join_next() => Signal::Report(report),
             Some((nonce, included)) = self.progress.recv() => Signal::Progress(nonce, included),
