@@ -318,6 +318,11 @@ impl Driver {
                 let why = format!("attempt {} has lost members", attempt.id);
                 return Err(StoreError::Corrupt(why));
             }
+            // Between the two reads the store may have gone back, or an operator have decided.
+            if members.iter().any(|member| member.attempt != Some(attempt.id)) {
+                let why = format!("attempt {} and its members were read apart", attempt.id);
+                return Err(StoreError::Unavailable(why));
+            }
             self.mark(deck.epoch(), &attempt).map_err(StoreError::Unavailable)?;
             self.launch(deck, Carried { attempt, members }, false);
         }
