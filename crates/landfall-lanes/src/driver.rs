@@ -125,7 +125,8 @@ impl Deck {
         tokio::select! {
             biased;
             _ = self.stop.until(|stop| *stop) => Signal::Stop,
-            _ = self.lost.until(|lost| *lost >= epoch) => Signal::Lost,
+            // No other: a store that went back gives lower epochs than were lost before.
+            _ = self.lost.until(|lost| *lost == epoch) => Signal::Lost,
             _ = self.halted.changed() => Signal::Halted,
             Some(report) = self.tasks.join_next() => Signal::Report(report),
             Some((nonce, included)) = self.progress.recv() => Signal::Progress(nonce, included),
@@ -333,6 +334,11 @@ impl Driver {
             if !members.iter().map(|member| member.id).eq(attempt.members.iter().copied()) {
                 let why = format!("attempt {} has lost members", attempt.id);
                 return Err(StoreError::Corrupt(why));
+            }
+            // Between the two reads the store may have gone back, or an operator have decided.
+            if members.iter().any(|member| member.attempt != Some(attempt.id)) {
+                let why = format!("attempt {} and its members were read apart", attempt.id);
+                return Err(StoreError::Unavailable(why));
             }
             self.mark(deck.epoch(), &attempt).map_err(StoreError::Unavailable)?;
             self.launch(deck, Carried { attempt, members }, false);

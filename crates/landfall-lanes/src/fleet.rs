@@ -169,7 +169,7 @@ pub(crate) struct Face {
     pub signing: bool,
     pub halted: Beacon<Option<String>>,
     pub pulse: Beacon<Nonce>,
-    /// The newest epoch known to be lost.
+    /// The epoch that was last found to be lost.
     pub lost: Beacon<Epoch>,
     pub nudge: Arc<Notify>,
     inbox: mpsc::Sender<Batch>,
@@ -444,11 +444,7 @@ async fn renew(shared: Arc<Shared>) {
         for ((id, epoch), current) in held.iter().zip(current) {
             let face = faces.iter().find(|face| face.id == *id);
             if let (false, Some(face)) = (current, face) {
-                face.lost.change(|lost| {
-                    let newer = *epoch > *lost;
-                    *lost = (*lost).max(*epoch);
-                    newer
-                });
+                face.lost.set(*epoch);
             }
         }
     }

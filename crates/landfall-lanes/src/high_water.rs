@@ -202,6 +202,11 @@ impl HighWater {
         self.marks.lock().life.as_deref() == Some(incarnation)
     }
 
+    /// Whether the lanes were looked over before, in whatever life.
+    pub fn knows_a_life(&self) -> bool {
+        self.marks.lock().life.is_some()
+    }
+
     /// Trusts the store as it is now, by an operator's word: all marks start anew.
     pub fn accept(&self, store: &str, lanes: &[Lane]) -> io::Result<()> {
         let mut marks = self.marks.lock();

@@ -1,6 +1,7 @@
 //! The attempt protocol: what is never done twice, and what decides.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use landfall_core::attempt::{Landing, Outcome, Sighting};
@@ -8,8 +9,10 @@ use landfall_core::store::Store;
 use landfall_core::{Certificate, CertificateKind, Fate, RailName};
 use landfall_engine::operate::{OperateError, decide};
 use landfall_lanes::HighWater;
+use landfall_store_memory::MemoryStore;
 
 use crate::ledger::{FakeRail, Net};
+use crate::slow::SlowStore;
 use crate::world::World;
 
 fn unknown_to_all() -> Certificate {
@@ -350,6 +353,68 @@ async fn a_store_that_was_never_looked_over_is_signed_on_when_others_had_the_tim
         assert_eq!(world.state(key).await, "COMPLETED");
     }
     assert_eq!(world.paid("alice.near"), 4);
+}
+
+/// Looked over before anybody had signed, then emptied: what others have signed since is in no mark
+/// of this instance, and no lane of the store has a past.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_was_emptied_is_signed_on_when_others_had_the_time_to_object() {
+    let mut world = World::new(1).await;
+    world.sleep(1_000).await;
+    let lease_ms = world.settings.lanes.lease_ms;
+    world.engine.abort().await;
+    world.store.restore(MemoryStore::new(world.clock.clone()).snapshot());
+    world.crash().await;
+    world.submit("k", "alice.near", 10).await;
+    world.sleep(lease_ms - 100).await;
+    let opened = world.store.open_attempts_of(RailName::Near).await.unwrap();
+    assert_eq!((opened, world.state("k").await), (vec![], "QUEUED_REGISTRATION"));
+    world.sleep(lease_ms).await;
+    assert_eq!(world.state("k").await, "COMPLETED");
+}
+
+/// The store goes back between the two reads of a recovery.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_is_not_pursued_with_members_that_were_read_at_another_time() {
+    let mut world = World::new(1).await;
+    world.rail.state.lock().registered.insert("alice.near".into());
+    world.sleep(1_000).await;
+    *world.rail.net.lock() = Net::LoseRequest;
+    world.submit("k", "alice.near", 10).await;
+    let backup = world.store.snapshot();
+    world.sleep(500).await;
+    let open = world.store.open_attempts_of(RailName::Near).await.unwrap();
+    world.engine.abort().await;
+    world.rail.land_only(&open[0]);
+    let slow = Arc::new(SlowStore::on(world.store.clone()));
+    slow.open_attempts_ms.store(1_000, Ordering::Relaxed);
+    world.crash_and_reach(slow).await;
+    world.sleep(500).await;
+    world.store.restore(backup);
+    world.sleep(60_000).await;
+    let metrics = world.engine.render_metrics().await;
+    let restarts = metrics.lines().find(|line| line.starts_with("landfall_task_restarts"));
+    assert_eq!(restarts, Some("landfall_task_restarts{} 0"), "no task died");
+    assert_eq!(world.paid("alice.near"), 1);
+}
+
+/// Epochs that were lost before the store went back are greater than those it gives now.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_has_forgotten_epochs_is_not_asked_for_leases_on_and_on() {
+    let world = World::new(1).await;
+    let (lane, instance) = (world.rail.lanes[0].clone(), world.settings.instance.clone());
+    world.sleep(1_000).await;
+    let backup = world.store.snapshot();
+    for _ in 0..100 {
+        world.store.lease(&lane, RailName::Near, &instance, 10_000).await.unwrap();
+    }
+    world.sleep(10_000).await;
+    world.store.lease(&lane, RailName::Near, &instance, 10_000).await.unwrap();
+    world.sleep(10_000).await;
+    world.store.restore(backup);
+    world.sleep(10_000).await;
+    let epoch = world.store.lanes().await.unwrap()[0].epoch;
+    assert!(epoch.0 < 10, "{epoch}");
 }
 
 /// The operator adopts with the data folder of another instance, whose marks are older.

@@ -18,11 +18,13 @@ pub struct SlowStore {
     /// How long the next of these takes to be answered, in milliseconds.
     pub apply_ms: AtomicU64,
     pub trail_ms: AtomicU64,
+    pub open_attempts_ms: AtomicU64,
 }
 
 impl SlowStore {
     pub fn on(inner: Arc<dyn Store>) -> SlowStore {
-        SlowStore { inner, apply_ms: AtomicU64::new(0), trail_ms: AtomicU64::new(0) }
+        let (apply_ms, trail_ms, open_attempts_ms) = Default::default();
+        SlowStore { inner, apply_ms, trail_ms, open_attempts_ms }
     }
 }
 
@@ -58,7 +60,9 @@ impl Store for SlowStore {
         self.inner.sight(attempt, epoch, sighting).await
     }
     async fn open_attempts(&self, lane: &LaneId) -> Result<Vec<Attempt>> {
-        self.inner.open_attempts(lane).await
+        let open = self.inner.open_attempts(lane).await;
+        take(&self.open_attempts_ms).await;
+        open
     }
     async fn open_attempts_of(&self, rail: RailName) -> Result<Vec<Attempt>> {
         self.inner.open_attempts_of(rail).await

@@ -35,7 +35,7 @@ impl World {
         let high_water = Arc::new(HighWater::in_memory());
         let mut settings = Settings::default();
         change(&mut settings);
-        let engine = start(&clock, &store, &rail, &high_water, &settings).await;
+        let engine = start(&clock, store.clone(), &rail, &high_water, &settings).await;
         World { clock, store, rail, high_water, settings, engine }
     }
 
@@ -50,9 +50,14 @@ impl World {
 
     /// kill -9 and start again on the same store.
     pub async fn crash(&mut self) {
+        self.crash_and_reach(self.store.clone()).await;
+    }
+
+    /// The same, with another way to the store.
+    pub async fn crash_and_reach(&mut self, store: Arc<dyn Store>) {
         self.engine.abort().await;
         self.engine =
-            start(&self.clock, &self.store, &self.rail, &self.high_water, &self.settings).await;
+            start(&self.clock, store, &self.rail, &self.high_water, &self.settings).await;
     }
 
     pub async fn submit(&self, key: &str, receiver: &str, amount: u128) -> Transfer {
@@ -143,14 +148,14 @@ impl World {
 
 async fn start(
     clock: &Arc<dyn Clock>,
-    store: &Arc<MemoryStore>,
+    store: Arc<dyn Store>,
     rail: &Arc<FakeRail>,
     high_water: &Arc<HighWater>,
     settings: &Settings,
 ) -> Arc<Engine> {
     Engine::start(Parts {
         couriers: Vec::new(),
-        store: store.clone(),
+        store,
         queue: Arc::new(RingQueue::new(100)),
         rails: vec![rail.clone()],
         clock: clock.clone(),
