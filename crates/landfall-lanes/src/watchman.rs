@@ -44,8 +44,8 @@ async fn look_over(shared: &Shared) -> Result<Result<String, String>, String> {
         return Ok(Err(reason));
     }
     // An empty store may have been emptied since it was looked over.
-    let has_a_past = shared.high_water.knows_a_life()
-        || stored.iter().any(|lane| lane.next_nonce.is_some());
+    let has_a_past =
+        shared.high_water.knows_a_life() || stored.iter().any(|lane| lane.next_nonce.is_some());
     let left_ms = shared.grace_left_ms(&identity);
     if has_a_past && left_ms > 0 {
         return Err(format!("the store has another life; others may object for {left_ms} ms"));

@@ -56,8 +56,7 @@ impl World {
     /// The same, with another way to the store.
     pub async fn crash_and_reach(&mut self, store: Arc<dyn Store>) {
         self.engine.abort().await;
-        self.engine =
-            start(&self.clock, store, &self.rail, &self.high_water, &self.settings).await;
+        self.engine = start(&self.clock, store, &self.rail, &self.high_water, &self.settings).await;
     }
 
     pub async fn submit(&self, key: &str, receiver: &str, amount: u128) -> Transfer {
