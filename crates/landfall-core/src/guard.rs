@@ -48,7 +48,7 @@ guards! {
     NoncePassed = "sunk: its nonce was passed by a later attempt",
     Expired = "sunk: its block hash expired",
     // What nodes say of keys.
-    NonceNotShared = "a nonce that a quorum does not share",
+    FactNotShared = "a nonce, balance or block on which the nodes do not agree",
     ForeignNonce = "a nonce that no stored attempt explains",
     NodeCaught = "a node caught contradicting a quorum",
     // The lanes.

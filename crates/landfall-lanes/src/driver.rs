@@ -3,7 +3,6 @@
 //! The gate: a lane signs when it is reconciled, no lane is under suspicion, and each of its open
 //! attempts is known to be in a block. Only a fence passes a closed gate.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,9 +13,8 @@ use landfall_core::store::{Leased, OpenAttempt, Opened, StoreError};
 use landfall_core::wound::{self, Wound};
 use landfall_core::{Attempt, AttemptId, Epoch, Lane, Nonce, Purpose, Transfer};
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 
-use crate::beacon::Watcher;
+use crate::deck::{Aboard, Deck, Report, Signal};
 use crate::fleet::{Face, Place, Shared};
 use crate::keyless::Rest;
 use crate::owner::Batch;
@@ -37,126 +35,6 @@ enum Leave {
     Died,
     /// Its key is not here, and there is nothing more to do for now.
     Rest(Rest),
-}
-
-/// What a task of the lane reports.
-enum Report {
-    Resolved(Ended),
-    Reconciled(Verdict),
-}
-
-/// An open attempt as the gate sees it.
-pub(crate) struct Aboard {
-    /// On the process's own clock, so that a jump of the wall clock delays no fence.
-    since_ms: u64,
-    purpose: Purpose,
-    included: bool,
-}
-
-/// What wakes a lane.
-enum Signal {
-    Stop,
-    Lost,
-    Halted,
-    Report(Result<Report, tokio::task::JoinError>),
-    Progress(Nonce, bool),
-    Pulse,
-    Cleared,
-    Batch(Batch),
-    Tick,
-}
-
-/// Everything that lives as long as one lease.
-pub(crate) struct Deck {
-    lane: Lane,
-    /// When the lease began, on the process's own clock.
-    pub since_ms: u64,
-    /// None until reconciled.
-    pub next: Option<Nonce>,
-    /// What this process has opened itself is never asked for again.
-    floor: Nonce,
-    /// The ledger or the store contradicts us here: begin again once the lanes are cleared.
-    suspected: bool,
-    pub aboard: BTreeMap<Nonce, Aboard>,
-    tasks: JoinSet<Report>,
-    progress_in: mpsc::UnboundedSender<(Nonce, bool)>,
-    progress: mpsc::UnboundedReceiver<(Nonce, bool)>,
-    next_tick_ms: u64,
-    stop: Watcher<bool>,
-    lost: Watcher<Epoch>,
-    halted: Watcher<Option<String>>,
-    was_halted: bool,
-    pulse: Watcher<Nonce>,
-    cleared: Watcher<bool>,
-}
-
-impl Deck {
-    fn new(lane: Lane, shared: &Shared, face: &Face) -> Deck {
-        let (progress_in, progress) = mpsc::unbounded_channel();
-        let mut halted = face.halted.watch();
-        let was_halted = halted.see().is_some();
-        Deck {
-            lane,
-            since_ms: shared.clock.monotonic_ms(),
-            next: None,
-            floor: Nonce(0),
-            suspected: false,
-            aboard: BTreeMap::new(),
-            tasks: JoinSet::new(),
-            progress_in,
-            progress,
-            next_tick_ms: 0,
-            stop: shared.stop.watch(),
-            lost: face.lost.watch(),
-            halted,
-            was_halted,
-            pulse: face.pulse.watch(),
-            cleared: shared.cleared.watch(),
-        }
-    }
-
-    /// The next thing that happens, the gravest first.
-    async fn signal(
-        &mut self,
-        inbox: &mut mpsc::Receiver<Batch>,
-        tick: impl Future<Output = ()>,
-    ) -> Signal {
-        let epoch = self.epoch();
-        tokio::select! {
-            biased;
-            _ = self.stop.until(|stop| *stop) => Signal::Stop,
-            // No other: a store that went back gives lower epochs than were lost before.
-            _ = self.lost.until(|lost| *lost == epoch) => Signal::Lost,
-            _ = self.halted.changed() => Signal::Halted,
-            Some(report) = self.tasks.join_next() => Signal::Report(report),
-            Some((nonce, included)) = self.progress.recv() => Signal::Progress(nonce, included),
-            _ = self.pulse.changed() => Signal::Pulse,
-            _ = self.cleared.changed() => Signal::Cleared,
-            Some(batch) = inbox.recv() => Signal::Batch(batch),
-            _ = tick => Signal::Tick,
-        }
-    }
-
-    fn epoch(&self) -> Epoch {
-        self.lane.epoch
-    }
-
-    fn all_included(&self) -> bool {
-        self.aboard.values().all(|aboard| aboard.included)
-    }
-
-    /// Every nonce up to `seen` is used: those attempts are in a block, or passed.
-    fn saw(&mut self, seen: Nonce) {
-        for (_, aboard) in self.aboard.range_mut(..=seen) {
-            aboard.included = true;
-        }
-    }
-
-    fn mark(&mut self, nonce: Nonce, included: bool) {
-        if let Some(aboard) = self.aboard.get_mut(&nonce) {
-            aboard.included = included;
-        }
-    }
 }
 
 /// Drives one lane.

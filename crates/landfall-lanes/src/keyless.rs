@@ -6,7 +6,8 @@
 
 use std::time::Duration;
 
-use crate::driver::{Deck, Driver};
+use crate::deck::Deck;
+use crate::driver::Driver;
 
 /// Why a lane without its key was given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

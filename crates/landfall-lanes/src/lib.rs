@@ -11,6 +11,7 @@
 
 pub mod beacon;
 pub mod clock;
+mod deck;
 mod driver;
 mod fleet;
 mod high_water;

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
+use landfall_core::guard::{self, Guard};
 use landfall_core::rail::RailError;
 
 use crate::answer::AtBlock;
@@ -141,6 +142,7 @@ impl Nodes {
         if newest.iter().all(|one| one.fact.value == newest[0].fact.value) {
             return Ok(AtBlock { height, value: newest[0].fact.value.clone() });
         }
+        guard::met(Guard::FactNotShared);
         // Blocks that somebody has named as final, from the newest that a quorum says to have.
         let mut common: Vec<u64> = heights().filter(|one| *one <= height).collect();
         common.sort_unstable();

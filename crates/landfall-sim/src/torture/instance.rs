@@ -129,8 +129,8 @@ impl Instance {
     }
 }
 
-/// Short fences, waits and pauses, so that a storm of minutes sees many of them, and few retries for
-/// receivers that can never be registered.
+/// Short fences, waits and pauses, so that a storm of minutes sees many of them, and few retries
+/// for receivers that can never be registered.
 fn settings_of(name: &str) -> Settings {
     Settings {
         instance: name.to_owned(),

@@ -218,7 +218,7 @@ async fn one_absurd_height_of_an_only_node_is_not_signed_on_for_ever() {
     });
     assert_eq!(world.attempt().await.base_height, 999_999_999, "the only node is believed");
     world.node(0, |node| node.lie = None);
-    // Blocks count as 600 ms, so a base block serves for a twentieth of a life, and four times that.
+    // Blocks count as 600 ms: a base block serves for a twentieth of a life, and four times that.
     let (fresh_ms, usable_ms) = (30_000, 120_000);
     world.clock.0.fetch_add(fresh_ms + 1, std::sync::atomic::Ordering::SeqCst);
     assert_eq!(world.attempt().await.base_height, 999_999_999, "an old one may come from a lagger");
