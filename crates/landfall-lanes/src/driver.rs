@@ -9,7 +9,7 @@ use std::time::Duration;
 use landfall_core::attempt::Signed;
 use landfall_core::guard::{self, Guard};
 use landfall_core::rail::RailError;
-use landfall_core::store::{Leased, OpenAttempt, Opened, StoreError};
+use landfall_core::store::{OpenAttempt, Opened, StoreError};
 use landfall_core::wound::{self, Wound};
 use landfall_core::{Attempt, AttemptId, Epoch, Lane, Nonce, Purpose, Transfer};
 use tokio::sync::mpsc;
@@ -69,11 +69,6 @@ impl Driver {
         }
     }
 
-    async fn give_back(&self, epoch: Epoch) {
-        // A lease that is not given back runs out by itself.
-        let _ = self.shared.store.release(&[(self.face.id.clone(), epoch)]).await;
-    }
-
     async fn nap(&self) {
         self.shared.clock.sleep(Duration::from_millis(self.shared.settings.retry_ms)).await;
     }
@@ -81,41 +76,6 @@ impl Driver {
     /// Whether anything may be signed on this lane now. Asked again right before it is stored.
     fn may_sign(&self) -> bool {
         self.face.signing && self.face.halted.get().is_none() && self.shared.cleared.get()
-    }
-
-    /// Waits until the lane is ours. None when stopping.
-    async fn lease(&self) -> Option<Lane> {
-        let mut stop = self.shared.stop.watch();
-        loop {
-            if stop.see() {
-                return None;
-            }
-            let settings = &self.shared.settings;
-            let (store, rail) = (&self.shared.store, self.shared.rail.name());
-            let before = self.shared.high_water.remembered();
-            let leased =
-                store.lease(&self.face.id, rail, &self.shared.instance, settings.lease_ms).await;
-            let wait_ms = match leased {
-                Ok(Leased::Yours(lane)) => {
-                    let marks = &self.shared.high_water;
-                    if let Err(reason) = marks.check_lane(&before, &self.face.id, Some(&lane)) {
-                        self.shared.suspect(&reason);
-                    }
-                    return Some(lane);
-                }
-                Ok(Leased::Busy { until_ms, .. }) => {
-                    self.face.let_go();
-                    let left_ms = until_ms.saturating_sub(self.shared.clock.now_ms());
-                    left_ms.clamp(settings.retry_ms, settings.renew_ms)
-                }
-                Err(_) => settings.retry_ms,
-            };
-            tokio::select! {
-                biased;
-                _ = stop.changed() => {}
-                _ = self.shared.clock.sleep(Duration::from_millis(wait_ms)) => {}
-            }
-        }
     }
 
     async fn serve(&self, lane: Lane, inbox: &mut mpsc::Receiver<Batch>) -> Leave {

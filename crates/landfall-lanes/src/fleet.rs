@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 use crate::beacon::Beacon;
 use crate::driver::Driver;
 use crate::high_water::HighWater;
+use crate::keyless::Lease;
 use crate::owner::{Batch, Owner};
 use crate::patience::Patience;
 use crate::settings::LaneSettings;
@@ -176,6 +177,8 @@ pub(crate) struct Face {
     /// The driver's end of it.
     pub outbox: tokio::sync::Mutex<mpsc::Receiver<Batch>>,
     view: Mutex<View>,
+    /// As others have it in the store.
+    lease: Mutex<Option<Lease>>,
     /// What keeps the lane from going on and does not pass by itself, by where it was met.
     troubles: Mutex<BTreeMap<Place, String>>,
 }
@@ -211,6 +214,7 @@ impl Face {
             inbox,
             outbox: tokio::sync::Mutex::new(outbox),
             view: Mutex::default(),
+            lease: Mutex::default(),
             troubles: Mutex::default(),
         }
     }
@@ -232,6 +236,16 @@ impl Face {
 
     pub fn overcome(&self, place: Place) {
         self.troubles.lock().remove(&place);
+    }
+
+    /// The store has the lane so now.
+    pub fn read(&self, lane: &Lane, now_ms: u64) {
+        let mut lease = self.lease.lock();
+        *lease = Some(Lease::read(*lease, lane, now_ms));
+    }
+
+    pub fn lease(&self) -> Option<Lease> {
+        *self.lease.lock()
     }
 
     /// The lane is nobody's for a while. What is adrift on it stays in sight.

@@ -16,6 +16,7 @@ mod driver;
 mod fleet;
 mod high_water;
 mod keyless;
+mod lease;
 mod owner;
 mod patience;
 mod reconcile;

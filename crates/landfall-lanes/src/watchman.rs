@@ -165,6 +165,7 @@ pub(crate) async fn learn(shared: &Arc<Shared>) {
     let faces = shared.faces();
     for lane in stored.iter().filter(|lane| lane.rail == shared.rail.name()) {
         let face = faces.iter().find(|face| face.id == lane.id);
+        face.inspect(|face| face.read(lane, shared.clock.monotonic_ms()));
         if let (Some(halt), Some(face)) = (&lane.halted, face) {
             if face.halted.get().is_none() {
                 face.halted.set(Some(halt.reason.clone()));

@@ -44,7 +44,7 @@ impl World {
         let (clock, store, rail) = (self.clock.clone(), self.store.clone(), rail.clone());
         let high_water = Arc::new(HighWater::in_memory());
         let settings = Settings { instance: instance.to_owned(), ..self.settings.clone() };
-        let engine = start(&clock, &store, &rail, &high_water, &settings).await;
+        let engine = start(&clock, store.clone(), &rail, &high_water, &settings).await;
         World { clock, store, rail, high_water, settings, engine }
     }
 
