@@ -123,7 +123,7 @@ fn torture(root: &Path) -> Result<Count> {
         println!("there is no {}; the tests were not built", landfall.display());
         return Ok(one(false));
     }
-    check(Command::new(landfall).args(["torture", "--seeds", TORTURE_SEEDS, "--all-guards"]))
+    check(Command::new(landfall).args(["torture", "--seeds", TORTURE_SEEDS]))
 }
 
 /// The binary that the tests were built with.
