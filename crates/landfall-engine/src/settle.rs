@@ -20,6 +20,9 @@ const RELAY: &str = "relay";
 const UNEXPLAINED: &str = "unexplained";
 const REGISTRATION: &str = "registration";
 
+/// Failures alone after which an unexplained fault is a member's own, though nobody else was served.
+const TRIES_ALONE: u32 = 3;
+
 /// Whether it was named by a fault that may be the relay's, and has not been served since.
 pub fn is_marked(member: &Transfer) -> bool {
     let kind = member.error.as_ref().map(|error| error.error_type.as_str());
@@ -106,9 +109,11 @@ fn is_alone(attempt: &Attempt) -> bool {
     attempt.members.len() == 1
 }
 
-/// What nobody explains is a member's own if it meets it alone, and not everybody does.
+/// What nobody explains is a member's own once others are spared it; or, where there are no others,
+/// once it has met it alone so often that they would have shown it otherwise.
 fn is_its_own(attempt: &Attempt, terms: &Terms<'_>) -> bool {
-    is_alone(attempt) && !terms.everybody
+    let is_known = terms.others_spared || terms.tries >= TRIES_ALONE;
+    is_alone(attempt) && is_known && !terms.everybody
 }
 
 fn paid(attempt: &Attempt, base: Move, landing: &Landing, index: usize, terms: &Terms<'_>) -> Move {
@@ -257,8 +262,14 @@ fn charge(
     again.stage_retries = tries + 1;
     let backoff_ms = (terms.backoff_ms)(tries);
     // While nobody else shows that it is this one's own, it has as long as one that waits aside.
-    let in_doubt = [UNEXPLAINED, REGISTRATION].contains(&kind) && !terms.others_spared;
-    let wait_ms = if in_doubt { backoff_ms.max(terms.aside_ms) } else { backoff_ms };
+    let unexplained = [UNEXPLAINED, REGISTRATION].contains(&kind);
+    if let Some(error) = again.error.as_mut().filter(|_| unexplained) {
+        error.retry_count = error.retry_count.max(terms.tries + 1);
+    }
+    let wait_ms = match unexplained && !terms.others_spared {
+        true => backoff_ms.max(terms.aside_ms),
+        false => backoff_ms,
+    };
     again.due(Some(terms.now_ms + wait_ms))
 }
 

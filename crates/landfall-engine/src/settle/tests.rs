@@ -153,10 +153,23 @@ fn while_everybody_fails_nobody_waits_aside_or_is_charged() {
     }
 }
 
+/// Nobody else is there to be spared: it must not wait for ever.
 #[test]
-fn what_nobody_explains_is_charged_and_waits_longer_while_no_others_were_spared() {
+fn what_nobody_explains_and_follows_a_member_for_long_is_charged_to_it() {
+    let terms = Terms { tries: TRIES_ALONE, ..terms() };
+    for (purpose, state) in
+        [(Purpose::Pay, "QUEUED_TRANSFER"), (Purpose::Prepare, "QUEUED_REGISTRATION")]
+    {
+        let after = alone(purpose, unexplained(), &terms);
+        assert_eq!(gist(&after), (state, 1, Some(NOW_MS + ASIDE_MS)));
+        assert_eq!(tries(&after), TRIES_ALONE + 1, "it is not news again");
+    }
+}
+
+#[test]
+fn what_nobody_explains_is_charged_only_once_others_were_spared() {
     let after = alone(Purpose::Pay, unexplained(), &terms());
-    assert_eq!(gist(&after), ("QUEUED_TRANSFER", 1, Some(NOW_MS + ASIDE_MS)));
+    assert_eq!(gist(&after), ("QUEUED_TRANSFER", 0, Some(NOW_MS + ASIDE_MS)));
     let terms = Terms { others_spared: true, ..terms() };
     let after = alone(Purpose::Pay, unexplained(), &terms);
     assert_eq!(gist(&after), ("QUEUED_TRANSFER", 1, Some(NOW_MS + BACKOFF_MS)));
@@ -219,10 +232,7 @@ fn a_preparation_is_judged_like_a_payment() {
     assert_eq!(gist(&after), ("QUEUED_REGISTRATION", 0, Some(NOW_MS + ASIDE_MS)));
     assert!(is_marked(&after) && after.aside.is_some());
     let after = alone(Purpose::Prepare, unexplained(), &terms());
-    assert_eq!(gist(&after), ("QUEUED_REGISTRATION", 1, Some(NOW_MS + ASIDE_MS)));
-    let everybody = Terms { everybody: true, ..terms() };
-    let after = alone(Purpose::Prepare, unexplained(), &everybody);
-    assert_eq!(gist(&after), ("QUEUED_REGISTRATION", 0, Some(READY_MS)));
+    assert_eq!(gist(&after), ("QUEUED_REGISTRATION", 0, Some(NOW_MS + ASIDE_MS)));
     let terms = Terms { others_spared: true, ..terms() };
     let after = alone(Purpose::Prepare, unexplained(), &terms);
     assert_eq!(gist(&after), ("QUEUED_REGISTRATION", 1, Some(NOW_MS + BACKOFF_MS)));
@@ -239,9 +249,9 @@ fn the_claim_of_a_preparation_ends_kept_or_charged_and_not_before() {
     let claim = terms().claim.unwrap();
     assert_eq!(claims(Outcome::Done, &terms()), [ClaimEnd::Keep(claim.clone())]);
     assert_eq!(claims(relays_fault(), &terms()), []);
-    let everybody = Terms { everybody: true, ..terms() };
-    assert_eq!(claims(unexplained(), &everybody), []);
-    assert_eq!(claims(unexplained(), &terms()), [ClaimEnd::Release(claim.clone())]);
+    assert_eq!(claims(unexplained(), &terms()), []);
+    let spared = Terms { others_spared: true, ..terms() };
+    assert_eq!(claims(unexplained(), &spared), [ClaimEnd::Release(claim.clone())]);
     let own = Outcome::OwnFault { message: "m".into() };
     assert_eq!(claims(own, &terms()), [ClaimEnd::Release(claim)]);
 }
