@@ -2,7 +2,7 @@
 //!
 //! A [`Transfer`] is what a client asked for; an [`Attempt`] is one signed transaction that
 //! carries transfers; a [`Lane`] is one signing key with one total order of attempts; a
-//! [`Move`] is the only way a state changes. The seams ([`store`], [`queue`], [`rail`],
+//! [`Move`] is the only way a state changes. The seams ([`store`], [`queue`], [`ledger`], [`rail`],
 //! [`clock`]) are small traits that every backend implements and one conformance suite checks.
 //!
 //! Not here: tokio, sockets, files, any ledger's encoder.
@@ -16,6 +16,7 @@ pub mod guard;
 pub mod ids;
 pub mod internal;
 pub mod lane;
+pub mod ledger;
 pub mod machine;
 pub mod near;
 pub mod queue;

@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures::future::join_all;
 use landfall_core::courier::Courier;
+use landfall_core::ledger::Ledger;
 use landfall_core::queue::Queue;
 use landfall_core::rail::Rail;
 use landfall_core::store::{Store, StoreError};
 use landfall_core::{Clock, Event, Payload, RailName, Transfer};
-use landfall_lanes::{Fleet, FleetParts, HighWater, supervise};
+use landfall_lanes::{Fleet, FleetParts, HighWater, LedgerParts, supervise};
 use parking_lot::Mutex;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -95,6 +97,8 @@ pub struct Engine {
     core: Arc<Core>,
     /// The rails that land attempts, which operators may decide.
     runners: Vec<Arc<Runner>>,
+    /// The lanes of all of them; none in a process without any.
+    fleet: Option<Arc<Fleet>>,
     /// All rails.
     lines: Vec<Arc<dyn Line>>,
     tasks: tokio::sync::Mutex<JoinSet<()>>,
@@ -124,24 +128,12 @@ impl Engine {
             });
             let lines = intakes(&core, parts.rails, parts.couriers);
             let tasks = tokio::sync::Mutex::new(tasks);
-            return Ok(Arc::new(Engine { core, runners: Vec::new(), lines, tasks }));
+            return Ok(Arc::new(Engine { core, runners: Vec::new(), fleet: None, lines, tasks }));
         }
-        let mut runners = Vec::new();
-        for rail in parts.rails {
-            let runner = Arc::new(Runner::new(core.clone(), rail.clone()));
-            let fleet = Fleet::start(FleetParts {
-                store: core.store.clone(),
-                rail,
-                clock: core.clock.clone(),
-                owner: runner.clone(),
-                high_water: parts.high_water.clone(),
-                settings: core.settings.lanes.clone(),
-                instance: core.settings.instance.clone(),
-            })
-            .await?;
-            runner.launch(fleet, &mut tasks);
-            runners.push(runner);
-        }
+        let runners = parts.rails.into_iter();
+        let runners: Vec<Arc<Runner>> =
+            runners.map(|rail| Arc::new(Runner::new(core.clone(), rail))).collect();
+        let fleet = launch(&core, &runners, parts.high_water, &mut tasks).await?;
         let mut lines: Vec<Arc<dyn Line>> = Vec::new();
         lines.extend(runners.iter().map(|runner| runner.clone() as Arc<dyn Line>));
         for courier in parts.couriers {
@@ -150,16 +142,19 @@ impl Engine {
         for line in &lines {
             watch_over(&core, line, &mut tasks);
         }
-        let engine = Engine { core, runners, lines, tasks: tokio::sync::Mutex::new(tasks) };
-        Ok(Arc::new(engine))
+        let tasks = tokio::sync::Mutex::new(tasks);
+        Ok(Arc::new(Engine { core, runners, fleet, lines, tasks }))
     }
 
     /// Stops intake, lets what is being stored be stored, gives the lanes back.
     pub async fn stop(&self, grace: Duration) {
         self.core.stopping.store(true, Ordering::Relaxed);
         self.core.stopped.notify_waiters();
-        for line in &self.lines {
-            line.stop(grace).await;
+        // All of them share one grace.
+        let lines = join_all(self.lines.iter().map(|line| line.stop(grace)));
+        match &self.fleet {
+            Some(fleet) => _ = futures::join!(fleet.stop(grace), lines),
+            None => _ = lines.await,
         }
         self.tasks.lock().await.shutdown().await;
     }
@@ -169,6 +164,9 @@ impl Engine {
         self.tasks.lock().await.shutdown().await;
         for line in &self.lines {
             line.abort().await;
+        }
+        if let Some(fleet) = &self.fleet {
+            fleet.abort().await;
         }
     }
 
@@ -185,8 +183,8 @@ impl Engine {
     pub async fn render_metrics(&self) -> String {
         let status = self.status().await;
         let counts = self.core.store.counts().await.unwrap_or_default();
-        let of_lines: u64 = self.lines.iter().map(|line| line.restarts()).sum();
-        let restarts = of_lines + self.core.restarts.load(Ordering::Relaxed);
+        let of_lanes = self.fleet.as_ref().map_or(0, |fleet| fleet.restarts());
+        let restarts = of_lanes + self.core.restarts.load(Ordering::Relaxed);
         let mut depths = Vec::new();
         for stage in landfall_core::Stage::ALL {
             depths.push((stage, self.depth(stage).await));
@@ -198,6 +196,7 @@ impl Engine {
     /// Has every lane of every rail halted.
     pub(crate) fn suspect(&self, reason: &str) {
         self.lines.iter().for_each(|line| line.suspect(reason));
+        self.fleet.iter().for_each(|fleet| fleet.suspect(reason));
     }
 
     pub(crate) fn runner(&self, rail: RailName) -> Option<&Arc<Runner>> {
@@ -274,6 +273,35 @@ pub(crate) fn employ<F>(
         let died = || _ = core.restarts.fetch_add(1, Ordering::Relaxed);
         supervise(core.clock.as_ref(), name, died, task).await;
     });
+}
+
+/// Starts the lanes of all rails, and the rails on them.
+async fn launch(
+    core: &Arc<Core>,
+    runners: &[Arc<Runner>],
+    high_water: Arc<HighWater>,
+    tasks: &mut JoinSet<()>,
+) -> Result<Option<Arc<Fleet>>, StoreError> {
+    if runners.is_empty() {
+        return Ok(None);
+    }
+    let parts = |runner: &Arc<Runner>| LedgerParts {
+        ledger: runner.rail.clone() as Arc<dyn Ledger>,
+        owner: runner.clone(),
+    };
+    let fleet = Fleet::start(FleetParts {
+        store: core.store.clone(),
+        ledgers: runners.iter().map(parts).collect(),
+        clock: core.clock.clone(),
+        high_water,
+        settings: core.settings.lanes.clone(),
+        instance: core.settings.instance.clone(),
+    })
+    .await?;
+    for (index, runner) in runners.iter().enumerate() {
+        runner.launch(fleet.lanes_of(index), tasks);
+    }
+    Ok(Some(fleet))
 }
 
 /// The rails of a process that works on none of them.

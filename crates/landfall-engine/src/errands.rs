@@ -415,10 +415,6 @@ impl Line for Errands {
     /// Nothing is signed here, and whatever was forgotten the services remember.
     fn suspect(&self, _: &str) {}
 
-    fn restarts(&self) -> u64 {
-        0
-    }
-
     async fn stop(&self, grace: Duration) {
         let mut tasks = std::mem::take(&mut *self.tasks.lock());
         let all_gone = async { while tasks.join_next().await.is_some() {} };

@@ -105,10 +105,6 @@ impl Line for Intake {
         self.alerts.raise("store_forgot", reason.to_owned());
     }
 
-    fn restarts(&self) -> u64 {
-        0
-    }
-
     async fn stop(&self, _: Duration) {}
 
     async fn abort(&self) {}

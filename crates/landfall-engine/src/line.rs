@@ -52,9 +52,6 @@ pub(crate) trait Line: Send + Sync {
     /// The store may have forgotten something: nothing is signed before an operator has looked.
     fn suspect(&self, reason: &str);
 
-    /// Tasks that died and were started again.
-    fn restarts(&self) -> u64;
-
     /// Lets what is being stored be stored, and leaves.
     async fn stop(&self, grace: Duration);
 

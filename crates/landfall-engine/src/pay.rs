@@ -66,7 +66,7 @@ async fn turn(runner: &Arc<Runner>) -> Turn {
         match ripe {
             Ripe::Empty => continue,
             Ripe::In(ms) => soonest = soonest.min(ms),
-            Ripe::Now if !runner.fleet().is_some_and(|fleet| fleet.has_free()) => {
+            Ripe::Now if !runner.lanes().is_some_and(|lanes| lanes.has_free()) => {
                 return Turn::Sleep;
             }
             Ripe::Now => match gate(runner, purpose).await {
@@ -107,8 +107,8 @@ async fn send(runner: &Arc<Runner>, purpose: Purpose, probe: bool) -> Turn {
         runner.shortfall.lock().hand(&members, now_ms);
     }
     let batch = Batch { purpose, members };
-    let given = match runner.fleet() {
-        Some(fleet) => fleet.give(batch),
+    let given = match runner.lanes() {
+        Some(lanes) => lanes.give(batch),
         None => Err(batch),
     };
     if let Err(batch) = given {
@@ -208,7 +208,7 @@ async fn gate(runner: &Arc<Runner>, purpose: Purpose) -> Gate {
     };
     runner.report();
     if funded {
-        runner.fleet().inspect(|fleet| fleet.nudge());
+        runner.lanes().inspect(|lanes| lanes.nudge());
     }
     gate
 }

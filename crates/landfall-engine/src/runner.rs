@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use landfall_core::BadField;
-use landfall_core::attempt::Shortage;
+use landfall_core::attempt::{Shortage, Signed};
 use landfall_core::queue::Hint;
-use landfall_core::rail::{EndpointHealth, Rail};
+use landfall_core::rail::{EndpointHealth, Rail, RailError};
 use landfall_core::{
-    Attempt, ClaimKey, Event, Fate, LaneId, Move, Note, Payload, Purpose, RailName, Stage,
+    Attempt, ClaimKey, Event, Fate, LaneId, Move, Nonce, Note, Payload, Purpose, RailName, Stage,
     Transfer, TransferId,
 };
-use landfall_lanes::{Batch, Fleet, Owner};
+use landfall_lanes::{Batch, LedgerLanes, Owner};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -41,8 +41,8 @@ const REST_MS: u64 = 100;
 pub(crate) struct Runner {
     pub core: Arc<Core>,
     pub rail: Arc<dyn Rail>,
-    /// None before the launch and after the end: the fleet knows its runner too.
-    fleet: Mutex<Option<Arc<Fleet>>>,
+    /// None before the launch and after the end: the lanes know their runner too.
+    lanes: Mutex<Option<Arc<LedgerLanes>>>,
     pub pools: Mutex<Pools>,
     pub known: Mutex<HashSet<ClaimKey>>,
     /// Wakes the dispatcher of attempts.
@@ -78,7 +78,7 @@ impl Runner {
             alerts: Alerts::new(core.clock.clone()),
             core,
             rail,
-            fleet: Mutex::default(),
+            lanes: Mutex::default(),
             pools: Mutex::default(),
             known: Mutex::default(),
             wake: Notify::new(),
@@ -96,16 +96,16 @@ impl Runner {
         }
     }
 
-    pub fn launch(self: &Arc<Runner>, fleet: Arc<Fleet>, tasks: &mut JoinSet<()>) {
-        *self.fleet.lock() = Some(fleet);
+    pub fn launch(self: &Arc<Runner>, lanes: LedgerLanes, tasks: &mut JoinSet<()>) {
+        *self.lanes.lock() = Some(Arc::new(lanes));
         let runner = self.clone();
         employ(&self.core, tasks, "dispatch", move || pay::dispatch(runner.clone()));
         let runner = self.clone();
         employ(&self.core, tasks, "check", move || prepare::check(runner.clone()));
     }
 
-    pub fn fleet(&self) -> Option<Arc<Fleet>> {
-        self.fleet.lock().clone()
+    pub fn lanes(&self) -> Option<Arc<LedgerLanes>> {
+        self.lanes.lock().clone()
     }
 
     pub fn now_ms(&self) -> u64 {
@@ -267,7 +267,7 @@ impl Line for Runner {
 
     /// Without a lane nothing found could be carried.
     fn is_able(&self) -> bool {
-        self.fleet().is_some_and(|fleet| fleet.holds_any())
+        self.lanes().is_some_and(|lanes| lanes.holds_any())
     }
 
     fn sweep_now(&self) -> &Notify {
@@ -275,7 +275,7 @@ impl Line for Runner {
     }
 
     fn status(&self) -> RailStatus {
-        let views = self.fleet().map(|fleet| fleet.views()).unwrap_or_default();
+        let views = self.lanes().map(|lanes| lanes.views()).unwrap_or_default();
         if views.iter().all(|view| view.halted.is_none()) {
             self.calm("lane_halted");
         }
@@ -316,30 +316,24 @@ impl Line for Runner {
         &self.alerts
     }
 
-    fn suspect(&self, reason: &str) {
-        self.fleet().inspect(|fleet| fleet.suspect(reason));
-    }
+    /// Halts are for lanes, which the engine holds.
+    fn suspect(&self, _: &str) {}
 
-    fn restarts(&self) -> u64 {
-        self.fleet().map_or(0, |fleet| fleet.restarts())
-    }
-
-    async fn stop(&self, grace: Duration) {
-        if let Some(fleet) = self.fleet() {
-            fleet.stop(grace).await;
-        }
-    }
+    /// Whatever it has begun is pursued by its lanes.
+    async fn stop(&self, _: Duration) {}
 
     async fn abort(&self) {
-        let fleet = self.fleet.lock().take();
-        if let Some(fleet) = fleet {
-            fleet.abort().await;
-        }
+        self.lanes.lock().take();
     }
 }
 
 #[async_trait]
 impl Owner for Runner {
+    async fn sign(&self, batch: &Batch, lane: &LaneId, nonce: Nonce) -> Result<Signed, RailError> {
+        let payloads: Vec<_> = batch.members.iter().map(|member| &member.payload).collect();
+        self.rail.sign(batch.purpose, &payloads, lane, nonce).await
+    }
+
     fn opening(&self, batch: &Batch, hash: &str, now_ms: u64) -> Vec<Move> {
         let open = |member: &Transfer| {
             let base = Move::of(member, now_ms).due(None);

@@ -1,29 +1,27 @@
 //! One lane's task: hold it, recover it, then take batches as long as the lease lasts.
 //!
-//! The gate: a lane signs when it is reconciled, no lane is under suspicion, and each of its open
-//! attempts is known to be in a block. Only a fence passes a closed gate.
+//! A lane signs when it is reconciled, no lane is under suspicion, and its gate (`gate`) has room.
+//! Only a fence passes a closed gate.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use landfall_core::attempt::Signed;
 use landfall_core::guard::{self, Guard};
-use landfall_core::rail::RailError;
+use landfall_core::ledger::{Order, RailError};
 use landfall_core::store::{OpenAttempt, Opened, StoreError};
 use landfall_core::wound::{self, Wound};
 use landfall_core::{Attempt, AttemptId, Epoch, Lane, Nonce, Purpose, Transfer};
 use tokio::sync::mpsc;
 
-use crate::deck::{Aboard, Deck, Report, Signal};
-use crate::fleet::{Face, Place, Shared};
+use crate::fleet::Shared;
+use crate::gate::{self, InFlight, Standing};
+use crate::handle::{LaneHandle, TroubleAt, View};
+use crate::held::{HeldLane, Report, Signal};
 use crate::keyless::Rest;
-use crate::owner::Batch;
+use crate::owner::{Batch, Owner};
 use crate::reconcile::{self, Verdict};
 use crate::resolve::{Carried, Ended, Resolve};
-
-/// How long an attempt may be in no block before operators are shown it: many blocks, so that a
-/// slow node alone alarms nobody.
-const ADRIFT_AFTER_MS: u64 = 10_000;
 
 /// Why a driver stopped serving its lane.
 #[derive(Debug, PartialEq, Eq)]
@@ -40,22 +38,22 @@ enum Leave {
 /// Drives one lane.
 pub(crate) struct Driver {
     pub shared: Arc<Shared>,
-    pub face: Arc<Face>,
+    pub handle: Arc<LaneHandle>,
 }
 
 impl Driver {
     pub async fn run(self) {
-        let face = self.face.clone();
-        let mut inbox = face.outbox.lock().await;
+        let handle = self.handle.clone();
+        let mut inbox = handle.outbox.lock().await;
         while let Some(lane) = self.lease().await {
             let epoch = lane.epoch;
             let leave = self.serve(lane, &mut inbox).await;
             match leave {
-                Leave::Rest(_) => self.face.rest(),
-                _ => self.face.clear(),
+                Leave::Rest(_) => self.handle.rest(),
+                _ => self.handle.clear(),
             }
             while let Ok(batch) = inbox.try_recv() {
-                self.shared.owner.returned(batch, "the lane was given up");
+                self.owner().returned(batch, "the lane was given up");
             }
             match leave {
                 Leave::Again => {}
@@ -75,35 +73,39 @@ impl Driver {
 
     /// Whether anything may be signed on this lane now. Asked again right before it is stored.
     fn may_sign(&self) -> bool {
-        self.face.signing && self.face.halted.get().is_none() && self.shared.cleared.get()
+        self.handle.signing
+            && self.handle.halted.get().is_none()
+            && self.handle.ledger.cleared.get()
     }
 
     async fn serve(&self, lane: Lane, inbox: &mut mpsc::Receiver<Batch>) -> Leave {
         if let Some(halt) = &lane.halted {
             // Halted before this process began, or by another one: nobody was told here yet.
-            self.face.halted.set(Some(halt.reason.clone()));
-            self.shared.owner.halted(&self.face.id, &halt.reason);
+            self.handle.halted.set(Some(halt.reason.clone()));
+            self.owner().halted(&self.handle.id, &halt.reason);
         }
-        let mut deck = Deck::new(lane, &self.shared, &self.face);
-        self.face.hold(deck.epoch());
-        if let Err(error) = self.recover(&mut deck).await {
-            tracing::warn!(lane = %self.face.id, %error, "open attempts cannot be read yet");
+        let mut held = HeldLane::new(lane, &self.shared, &self.handle);
+        self.handle.hold(held.epoch());
+        if let Err(error) = self.recover(&mut held).await {
+            tracing::warn!(lane = %self.handle.id, %error, "open attempts cannot be read yet");
             if matches!(error, StoreError::Corrupt(_)) {
-                self.face
-                    .meet(Place::Recovery, format!("its open attempts cannot be read: {error}"));
+                self.handle.meet(
+                    TroubleAt::Recovery,
+                    format!("its open attempts cannot be read: {error}"),
+                );
             }
             self.nap().await;
             return Leave::Again;
         }
-        self.face.overcome(Place::Recovery);
-        self.face.settle_anew();
-        self.start_reconciling(&mut deck);
+        self.handle.overcome(TroubleAt::Recovery);
+        self.handle.settle_anew();
+        self.start_reconciling(&mut held);
         loop {
-            self.show(&deck);
-            if let Some(rest) = self.may_rest(&deck) {
+            self.show(&held);
+            if let Some(rest) = self.may_rest(&held) {
                 return Leave::Rest(rest);
             }
-            match self.turn(&mut deck, inbox).await {
+            match self.turn(&mut held, inbox).await {
                 Some(leave) => return leave,
                 None => continue,
             }
@@ -111,58 +113,64 @@ impl Driver {
     }
 
     /// One event of the lane's life.
-    async fn turn(&self, deck: &mut Deck, inbox: &mut mpsc::Receiver<Batch>) -> Option<Leave> {
+    async fn turn(&self, held: &mut HeldLane, inbox: &mut mpsc::Receiver<Batch>) -> Option<Leave> {
         let now_ms = self.shared.clock.monotonic_ms();
-        let tick = Duration::from_millis(deck.next_tick_ms.saturating_sub(now_ms).min(1_000));
-        match deck.signal(inbox, self.shared.clock.sleep(tick)).await {
+        let tick = Duration::from_millis(held.next_tick_ms.saturating_sub(now_ms).min(1_000));
+        match held.signal(inbox, self.shared.clock.sleep(tick)).await {
             Signal::Stop => Some(Leave::Stop),
             Signal::Lost => Some(Leave::Again),
             Signal::Halted => {
                 // No longer halted: an operator adopted the lane. Begin again from the ledger.
-                let was_halted = deck.was_halted;
-                deck.was_halted = deck.halted.see().is_some();
-                (was_halted && !deck.was_halted).then_some(Leave::Again)
+                let was_halted = held.was_halted;
+                held.was_halted = held.halted.see().is_some();
+                (was_halted && !held.was_halted).then_some(Leave::Again)
             }
-            Signal::Report(report) => self.reported(deck, report),
-            Signal::Progress(nonce, included) => {
-                deck.mark(nonce, included);
+            Signal::Report(report) => self.reported(held, report),
+            Signal::Progress(nonce, standing) => {
+                held.mark(nonce, standing);
                 None
             }
             Signal::Pulse => {
-                let seen = deck.pulse.see();
-                deck.saw(seen);
-                if deck.next.is_some_and(|next| seen >= next) {
-                    self.start_reconciling(deck);
+                let seen = held.seen.see();
+                held.saw(&seen);
+                if held.next.is_some_and(|next| seen.included.has(next)) {
+                    self.start_reconciling(held);
                 }
                 None
             }
             Signal::Cleared => {
-                let cleared = deck.cleared.see();
-                (cleared && deck.suspected).then_some(Leave::Again)
+                let cleared = held.cleared.see();
+                (cleared && held.suspected).then_some(Leave::Again)
             }
-            Signal::Batch(batch) => self.open(deck, batch).await,
-            Signal::Tick => self.tick(deck).await,
+            Signal::Batch(batch) => self.open(held, batch).await,
+            Signal::Tick => self.tick(held).await,
         }
     }
 
-    fn show(&self, deck: &Deck) {
+    fn owner(&self) -> &dyn Owner {
+        self.handle.ledger.owner.as_ref()
+    }
+
+    fn show(&self, held: &HeldLane) {
         let now_ms = self.shared.clock.monotonic_ms();
-        let free = self.may_sign() && deck.next.is_some() && deck.all_included();
-        let fence_after_ms = self.shared.settings.fence_after_ms;
-        let waiting = deck.aboard.values().filter(|aboard| !aboard.included).count();
-        let adrift = deck.aboard.values().filter(|aboard| {
-            // In a block is no fate: what should be final by then is of unknown fate, too.
-            let patience_ms = if aboard.included { fence_after_ms } else { ADRIFT_AFTER_MS };
-            aboard.since_ms + patience_ms.min(fence_after_ms) < now_ms
+        let manner = &self.handle.ledger.manner;
+        let adrift = held.in_flight.values();
+        let adrift = adrift.filter(|attempt| gate::is_adrift(manner, attempt, now_ms)).count();
+        let freed = self.handle.show(View {
+            held: None,
+            free: self.may_sign() && held.next.is_some() && held.room(manner) > 0,
+            open: held.in_flight.len(),
+            adrift,
+            waiting: held.waiting(),
         });
-        if self.face.show(deck.aboard.len(), waiting, adrift.count(), free) {
-            self.shared.owner.freed();
+        if freed {
+            self.owner().freed();
         }
     }
 
     /// Loads what was left open and pursues it. The only recovery there is.
-    async fn recover(&self, deck: &mut Deck) -> Result<(), StoreError> {
-        let open = self.shared.store.open_attempts(&self.face.id).await?;
+    async fn recover(&self, held: &mut HeldLane) -> Result<(), StoreError> {
+        let open = self.shared.store.open_attempts(&self.handle.id).await?;
         for attempt in open {
             if wound::is(Wound::RecoveryLeftOut) {
                 continue;
@@ -178,65 +186,72 @@ impl Driver {
                 let why = format!("attempt {} and its members were read apart", attempt.id);
                 return Err(StoreError::Unavailable(why));
             }
-            self.mark(deck.epoch(), &attempt).map_err(StoreError::Unavailable)?;
-            self.launch(deck, Carried { attempt, members }, false);
+            self.mark(held.epoch(), &attempt).map_err(StoreError::Unavailable)?;
+            self.launch(held, Carried { attempt, members }, false);
         }
         Ok(())
     }
 
-    fn launch(&self, deck: &mut Deck, carried: Carried, fresh: bool) {
+    fn launch(&self, held: &mut HeldLane, carried: Carried, fresh: bool) {
         let attempt = &carried.attempt;
         let age_ms = self.shared.clock.now_ms().saturating_sub(attempt.opened_ms);
         let since_ms = self.shared.clock.monotonic_ms().saturating_sub(age_ms);
-        let aboard = Aboard { since_ms, purpose: attempt.purpose, included: false };
-        deck.aboard.insert(attempt.nonce, aboard);
+        let standing = if fresh { Standing::Leaving } else { Standing::Unsure };
+        let (nonce, purpose) = (attempt.nonce, attempt.purpose);
+        held.board(attempt.hash.clone(), nonce, InFlight { since_ms, purpose, standing });
+        let after = held.predecessor(nonce);
+        // A fence is sent to overtake.
+        let in_order = fresh && purpose != Purpose::Fence;
         let resolve = Resolve {
             shared: self.shared.clone(),
-            epoch: deck.epoch(),
-            base: deck.lane.base_nonce,
+            handle: self.handle.clone(),
+            epoch: held.epoch(),
+            base: held.lane.base_nonce,
             carried,
             fresh,
-            progress: deck.progress_in.clone(),
-            face: self.face.clone(),
+            after: after.filter(|_| in_order && self.handle.ledger.manner.order != Order::Free),
+            progress: held.progress_in.clone(),
         };
-        deck.tasks.spawn(async move { Report::Resolved(resolve.run().await) });
+        held.tasks.spawn(async move { Report::Resolved(resolve.run().await) });
     }
 
-    fn start_reconciling(&self, deck: &mut Deck) {
-        deck.next = None;
-        let (shared, face, lane) = (self.shared.clone(), self.face.clone(), deck.lane.clone());
-        deck.tasks.spawn(async move {
-            Report::Reconciled(reconcile::reconcile(&shared, &face, &lane).await)
+    fn start_reconciling(&self, held: &mut HeldLane) {
+        held.next = None;
+        let (shared, handle) = (self.shared.clone(), self.handle.clone());
+        let lane = held.lane.clone();
+        held.tasks.spawn(async move {
+            Report::Reconciled(reconcile::reconcile(&shared, &handle, &lane).await)
         });
     }
 
     fn reported(
         &self,
-        deck: &mut Deck,
+        held: &mut HeldLane,
         report: Result<Report, tokio::task::JoinError>,
     ) -> Option<Leave> {
         match report {
             Ok(Report::Resolved(Ended::Settled { nonce, sunk })) => {
-                deck.aboard.remove(&nonce);
+                held.unload(nonce);
                 if sunk {
-                    self.start_reconciling(deck);
+                    self.start_reconciling(held);
                 }
                 None
             }
             Ok(Report::Resolved(Ended::Fenced)) => Some(Leave::Again),
             Ok(Report::Resolved(Ended::Foreign(reason)))
             | Ok(Report::Reconciled(Verdict::Halt(reason))) => {
-                deck.suspected = true;
+                held.suspected = true;
                 self.shared.suspect(&reason);
                 None
             }
             Ok(Report::Reconciled(Verdict::Next(next))) => {
-                deck.next = Some(next.max(deck.floor));
+                held.next = Some(next.max(held.floor));
                 None
             }
             Ok(Report::Reconciled(Verdict::New)) => Some(Leave::Again),
             Err(error) => {
-                tracing::error!(lane = %self.face.id, %error, "a lane's task died; starting over");
+                let lane = &self.handle.id;
+                tracing::error!(%lane, %error, "a lane's task died; starting over");
                 self.shared.count_restart();
                 Some(Leave::Died)
             }
@@ -244,48 +259,40 @@ impl Driver {
     }
 
     /// Opens a fence when an attempt has been adrift for too long.
-    async fn tick(&self, deck: &mut Deck) -> Option<Leave> {
+    async fn tick(&self, held: &mut HeldLane) -> Option<Leave> {
         let now_ms = self.shared.clock.monotonic_ms();
-        let fence_after_ms = self.shared.settings.fence_after_ms;
-        deck.next_tick_ms = now_ms + fence_after_ms.clamp(20, 1_000) / 4;
-        let may_sign = self.may_sign() && deck.next.is_some();
-        let overdue = |aboard: &Aboard| aboard.since_ms + fence_after_ms <= now_ms;
-        let adrift = deck.aboard.values().any(|aboard| !aboard.included && overdue(aboard));
-        let fenced =
-            deck.aboard.values().any(|aboard| aboard.purpose == Purpose::Fence && !overdue(aboard));
-        // A fence that another attempt already passes decides nothing more.
-        let newest_is_old = deck.aboard.values().next_back().is_some_and(overdue);
-        if may_sign && adrift && !fenced && newest_is_old {
+        let manner = &self.handle.ledger.manner;
+        held.next_tick_ms = now_ms + manner.fence_after_ms.clamp(20, 1_000) / 4;
+        let in_flight: Vec<&InFlight> = held.in_flight.values().collect();
+        let may_sign = self.may_sign() && held.next.is_some();
+        if may_sign && gate::needs_fence(manner, &in_flight, now_ms) {
             guard::met(Guard::FenceOpened);
             let fence = Batch { purpose: Purpose::Fence, members: Vec::new() };
-            return self.open(deck, fence).await;
+            return self.open(held, fence).await;
         }
         None
     }
 
     /// Steps 2 to 4: sign, store, and only then let it go.
-    async fn open(&self, deck: &mut Deck, mut batch: Batch) -> Option<Leave> {
+    async fn open(&self, held: &mut HeldLane, mut batch: Batch) -> Option<Leave> {
         loop {
-            let Some(nonce) = deck.next.filter(|_| self.may_sign()) else {
-                self.shared.owner.returned(batch, "the lane may not sign now");
+            let Some(nonce) = held.next.filter(|_| self.may_sign()) else {
+                self.owner().returned(batch, "the lane may not sign now");
                 return None;
             };
-            let payloads: Vec<_> = batch.members.iter().map(|member| &member.payload).collect();
-            let signed =
-                self.shared.rail.sign(batch.purpose, &payloads, &self.face.id, nonce).await;
-            let signed = match signed {
+            let signed = match self.owner().sign(&batch, &self.handle.id, nonce).await {
                 Ok(signed) if self.may_sign() => signed,
                 Ok(_) => continue,
                 Err(RailError::Misconfigured(why)) => {
-                    self.shared.owner.unsignable(batch, &why);
+                    self.owner().unsignable(batch, &why);
                     return None;
                 }
                 Err(error) => {
-                    self.shared.owner.returned(batch, &error.to_string());
+                    self.owner().returned(batch, &error.to_string());
                     return None;
                 }
             };
-            let open = self.opening(deck.epoch(), nonce, &batch, signed);
+            let open = self.opening(held.epoch(), nonce, &batch, signed);
             let moves = open.moves.clone();
             if wound::is(Wound::StoredAfterSent) {
                 self.send_too_early(&open).await;
@@ -293,11 +300,11 @@ impl Driver {
             match self.shared.store.open_attempt(open).await {
                 Ok(Opened::Stored(attempt)) => {
                     let members = carried_members(&batch.members, &moves, &attempt);
-                    return self.let_go(deck, Carried { attempt: *attempt, members });
+                    return self.let_go(held, Carried { attempt: *attempt, members });
                 }
                 Ok(Opened::StaleMembers(stale)) => {
                     guard::met(Guard::StaleMembers);
-                    self.shared.owner.forgotten(&stale);
+                    self.owner().forgotten(&stale);
                     batch.members.retain(|member| !stale.contains(&member.id));
                     if batch.members.is_empty() {
                         return None;
@@ -306,28 +313,29 @@ impl Driver {
                 Ok(Opened::Behind(why)) => {
                     guard::met(Guard::OpenedBehind);
                     self.shared.suspect(&format!("the store has forgotten something: {why}"));
-                    self.shared.owner.returned(batch, "the store is behind");
+                    self.owner().returned(batch, "the store is behind");
                     return Some(Leave::Again);
                 }
                 Ok(Opened::Restarted) => {
                     guard::met(Guard::OpenedRestarted);
                     self.shared.restarted();
-                    self.shared.owner.returned(batch, "the store has lived on in another process");
+                    self.owner().returned(batch, "the store has lived on in another process");
                     return Some(Leave::Again);
                 }
                 Ok(refused @ (Opened::Fenced(_) | Opened::StaleNonce)) => {
                     if matches!(refused, Opened::Fenced(_)) {
                         guard::met(Guard::OpenedFenced);
                     }
-                    tracing::info!(lane = %self.face.id, ?refused, "an attempt was refused");
-                    self.shared.owner.returned(batch, "the lane has another holder");
+                    tracing::info!(lane = %self.handle.id, ?refused, "an attempt was refused");
+                    self.owner().returned(batch, "the lane has another holder");
                     return Some(Leave::Again);
                 }
                 Err(error) => {
                     // It may have been stored: recovery will find it, or the sweeper its members.
-                    tracing::warn!(lane = %self.face.id, %error, "not known whether it was stored");
+                    let lane = &self.handle.id;
+                    tracing::warn!(%lane, %error, "not known whether it was stored");
                     let ids: Vec<_> = batch.members.iter().map(|member| member.id).collect();
-                    self.shared.owner.forgotten(&ids);
+                    self.owner().forgotten(&ids);
                     return Some(Leave::Again);
                 }
             }
@@ -338,15 +346,15 @@ impl Driver {
     fn opening(&self, epoch: Epoch, nonce: Nonce, batch: &Batch, signed: Signed) -> OpenAttempt {
         let now_ms = self.shared.clock.now_ms();
         OpenAttempt {
-            rail: self.shared.rail.name(),
-            lane: self.face.id.clone(),
+            rail: self.handle.ledger.ledger.name(),
+            lane: self.handle.id.clone(),
             epoch,
             nonce,
             purpose: batch.purpose,
-            moves: self.shared.owner.opening(batch, &signed.hash, now_ms),
+            moves: self.owner().opening(batch, &signed.hash, now_ms),
             signed,
             marks: self.shared.high_water.marks(),
-            incarnation: self.shared.incarnation(),
+            incarnation: self.handle.ledger.incarnation(),
             now_ms,
         }
     }
@@ -354,7 +362,7 @@ impl Driver {
     /// The mistake of a wounded build.
     async fn send_too_early(&self, open: &OpenAttempt) {
         let attempt = open.opened_as(AttemptId(0));
-        self.shared.rail.broadcast(&attempt, 0).await;
+        self.handle.ledger.ledger.broadcast(&attempt, 0).await;
     }
 
     /// Remembers the attempt outside the store; nothing is sent before that is done.
@@ -363,20 +371,20 @@ impl Driver {
         written.map_err(|error| {
             let message =
                 format!("the high-water mark cannot be written: {error}; nothing is sent");
-            self.shared.owner.alert("high_water", message.clone());
+            self.owner().alert("high_water", message.clone());
             message
         })
     }
 
-    fn let_go(&self, deck: &mut Deck, carried: Carried) -> Option<Leave> {
+    fn let_go(&self, held: &mut HeldLane, carried: Carried) -> Option<Leave> {
         let attempt = &carried.attempt;
-        deck.floor = attempt.nonce.next();
-        deck.next = Some(deck.floor);
-        self.shared.owner.opened(attempt);
-        if self.mark(deck.epoch(), attempt).is_err() {
+        held.floor = attempt.nonce.next();
+        held.next = Some(held.floor);
+        self.owner().opened(attempt);
+        if self.mark(held.epoch(), attempt).is_err() {
             return Some(Leave::Died);
         }
-        self.launch(deck, carried, true);
+        self.launch(held, carried, true);
         None
     }
 }

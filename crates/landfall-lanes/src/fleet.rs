@@ -1,128 +1,174 @@
-//! All lanes of one rail in this process: their drivers, their leases, and the watch over them.
+//! All lanes of this process, on whatever ledgers: their drivers, their leases, and the watch over
+//! them.
 //!
-//! **Invariant:** no lane signs before every lane was found explained: a store that forgot an
-//! attempt of one lane would pay its transfers again on another. One unexplained lane halts all.
+//! **Invariant:** no lane signs before every lane of its ledger was found explained: a store that
+//! forgot an attempt of one lane would pay its transfers again on another. Suspicion is one for
+//! all ledgers, since a store that forgot an attempt on one has forgotten those on others: one
+//! unexplained lane halts all.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use landfall_core::rail::Rail;
+use landfall_core::ledger::{Ledger, Manner};
 use landfall_core::store::{Store, StoreError, StoreIdentity};
-use landfall_core::{Clock, Epoch, Lane, LaneId, Nonce};
+use landfall_core::{Clock, Lane, LaneId};
 use parking_lot::Mutex;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use crate::beacon::Beacon;
 use crate::driver::Driver;
+use crate::handle::{LaneHandle, LaneView, Seen};
 use crate::high_water::HighWater;
-use crate::keyless::Lease;
 use crate::owner::{Batch, Owner};
 use crate::patience::Patience;
 use crate::settings::LaneSettings;
 use crate::supervise::supervise;
+use crate::watched::Watched;
 use crate::watchman::{check_high_water, learn, watch_over};
+
+/// A ledger, and whoever owns what travels on its lanes.
+pub struct LedgerParts {
+    pub ledger: Arc<dyn Ledger>,
+    pub owner: Arc<dyn Owner>,
+}
 
 /// What a fleet is made of.
 pub struct FleetParts {
     pub store: Arc<dyn Store>,
-    pub rail: Arc<dyn Rail>,
+    pub ledgers: Vec<LedgerParts>,
     pub clock: Arc<dyn Clock>,
-    pub owner: Arc<dyn Owner>,
     pub high_water: Arc<HighWater>,
     pub settings: LaneSettings,
     pub instance: String,
+}
+
+/// A ledger at work in this process.
+pub(crate) struct ActiveLedger {
+    pub ledger: Arc<dyn Ledger>,
+    pub owner: Arc<dyn Owner>,
+    pub manner: Manner,
+    /// True once every lane of the ledger is explained.
+    pub cleared: Watched<bool>,
+    /// The store's incarnation under which its lanes were looked over.
+    incarnation: Mutex<String>,
+}
+
+impl ActiveLedger {
+    fn new(parts: LedgerParts) -> ActiveLedger {
+        ActiveLedger {
+            manner: parts.ledger.manner(),
+            ledger: parts.ledger,
+            owner: parts.owner,
+            cleared: Watched::new(false),
+            incarnation: Mutex::default(),
+        }
+    }
+
+    pub fn incarnation(&self) -> String {
+        self.incarnation.lock().clone()
+    }
 }
 
 /// What all drivers share.
 pub(crate) struct Shared {
     pub store: Arc<dyn Store>,
-    pub rail: Arc<dyn Rail>,
+    pub ledgers: Vec<Arc<ActiveLedger>>,
     pub clock: Arc<dyn Clock>,
-    pub owner: Arc<dyn Owner>,
     pub high_water: Arc<HighWater>,
     pub settings: LaneSettings,
     pub instance: String,
-    pub stop: Beacon<bool>,
-    /// Every lane of the rail that is known; only ever added to.
-    faces: Mutex<Vec<Arc<Face>>>,
+    pub stop: Watched<bool>,
+    /// Every lane of these ledgers that is known; only ever added to.
+    lanes: Mutex<Vec<Arc<LaneHandle>>>,
     /// The fleet's own: a lane that appears later is driven like the others.
     tasks: Weak<Mutex<JoinSet<()>>>,
-    /// True once every lane is explained.
-    pub cleared: Beacon<bool>,
     /// Why all lanes must halt; the watchman carries it out.
     pub suspicion: Mutex<Option<String>>,
     pub suspected: Notify,
     restarts: AtomicU64,
-    life: Mutex<Life>,
-}
-
-/// The store's incarnation under which the lanes were looked over, and a new one that is waited
-/// for.
-#[derive(Default)]
-struct Life {
-    incarnation: String,
-    /// With the end of the wait, on the process's own clock.
-    new: Option<(String, u64)>,
+    /// An incarnation of the store that was not looked over yet, with the end of the wait for
+    /// others' objections, on the process's own clock.
+    new_life: Mutex<Option<(String, u64)>>,
 }
 
 impl Shared {
-    pub fn faces(&self) -> Vec<Arc<Face>> {
-        self.faces.lock().clone()
+    pub fn lanes(&self) -> Vec<Arc<LaneHandle>> {
+        self.lanes.lock().clone()
+    }
+
+    pub fn lanes_of(&self, ledger: &Arc<ActiveLedger>) -> Vec<Arc<LaneHandle>> {
+        let lanes = self.lanes.lock();
+        lanes.iter().filter(|lane| Arc::ptr_eq(&lane.ledger, ledger)).cloned().collect()
     }
 
     /// Takes up the lanes of the configured keys and those that are stored, now or since another
     /// worker began: their keys are not here, but what is open on them must be resolved.
     pub fn enlist(self: &Arc<Shared>, stored: &[Lane]) {
-        let mine = self.rail.lanes().into_iter().map(|id| (id, true));
-        let others = stored.iter().filter(|lane| lane.rail == self.rail.name());
-        for (id, signing) in mine.chain(others.map(|lane| (lane.id.clone(), false))) {
-            let mut faces = self.faces.lock();
-            if faces.iter().any(|face| face.id == id) {
-                continue;
+        for active in &self.ledgers {
+            let ledger = &active.ledger;
+            let mine = ledger.lanes().into_iter().map(|id| (id, true));
+            let others = stored.iter().filter(|lane| lane.rail == ledger.name());
+            let others = others.filter(|lane| ledger.owns(&lane.id));
+            for (id, signing) in mine.chain(others.map(|lane| (lane.id.clone(), false))) {
+                self.take_up(id, active, signing, stored);
             }
-            let lane = stored.iter().find(|lane| lane.id == id);
-            let halted = lane.and_then(|lane| lane.halted.clone()).map(|halt| halt.reason);
-            halted.iter().for_each(|reason| self.owner.halted(&id, reason));
-            let face = Arc::new(Face::new(id, signing, halted));
-            faces.push(face.clone());
-            if let Some(tasks) = self.tasks.upgrade() {
-                tasks.lock().spawn(drive(self.clone(), face));
-            }
+        }
+    }
+
+    fn take_up(
+        self: &Arc<Shared>,
+        id: LaneId,
+        active: &Arc<ActiveLedger>,
+        signing: bool,
+        stored: &[Lane],
+    ) {
+        let mut lanes = self.lanes.lock();
+        if lanes.iter().any(|known| known.id == id) {
+            return;
+        }
+        let lane = stored.iter().find(|lane| lane.id == id);
+        let halted = lane.and_then(|lane| lane.halted.clone()).map(|halt| halt.reason);
+        halted.iter().for_each(|reason| active.owner.halted(&id, reason));
+        let handle = Arc::new(LaneHandle::new(id, active.clone(), signing, halted));
+        lanes.push(handle.clone());
+        if let Some(tasks) = self.tasks.upgrade() {
+            tasks.lock().spawn(drive(self.clone(), handle));
         }
     }
 
     /// Stops all signing at once and has every lane halted in the store.
     pub fn suspect(&self, reason: &str) {
         let mut suspicion = self.suspicion.lock();
-        self.cleared.set(false);
+        self.unclear();
         suspicion.get_or_insert_with(|| reason.to_owned());
         drop(suspicion);
         self.suspected.notify_one();
     }
 
-    /// Lets the lanes sign, unless one was suspected meanwhile.
-    pub fn clear(&self, incarnation: String) {
+    /// Stops all signing until the lanes are looked over again.
+    pub fn unclear(&self) {
+        self.ledgers.iter().for_each(|ledger| ledger.cleared.set(false));
+    }
+
+    /// Lets the lanes of a ledger sign, unless any lane was suspected meanwhile.
+    pub fn clear(&self, ledger: &ActiveLedger, incarnation: &str) {
         let suspicion = self.suspicion.lock();
         if suspicion.is_none() {
             // Only a help: without it the next start waits for others' objections once more.
-            if let Err(error) = self.high_water.lived(&incarnation) {
+            if let Err(error) = self.high_water.lived(incarnation) {
                 tracing::warn!(%error, "the high-water mark cannot be written");
             }
-            *self.life.lock() = Life { incarnation, new: None };
-            self.cleared.set(true);
+            *self.new_life.lock() = None;
+            *ledger.incarnation.lock() = incarnation.to_owned();
+            ledger.cleared.set(true);
         }
-    }
-
-    pub fn incarnation(&self) -> String {
-        self.life.lock().incarnation.clone()
     }
 
     /// The store has another incarnation: nothing is signed before all lanes are looked over again.
     pub fn restarted(&self) {
-        self.cleared.set(false);
+        self.unclear();
         self.suspected.notify_one();
     }
 
@@ -135,14 +181,14 @@ impl Shared {
             return 0;
         }
         let (now_ms, lease_ms) = (self.clock.monotonic_ms(), self.settings.lease_ms);
-        let mut life = self.life.lock();
-        let until_ms = match &life.new {
+        let mut new_life = self.new_life.lock();
+        let until_ms = match &*new_life {
             Some((incarnation, until_ms)) if *incarnation == identity.incarnation => *until_ms,
             _ => {
                 // An instance that ends again and again has waited before.
                 let noticed = self.high_water.notice(&identity.incarnation, self.clock.now_ms());
                 let until_ms = now_ms + lease_ms.saturating_sub(noticed);
-                life.new = Some((identity.incarnation.clone(), until_ms));
+                *new_life = Some((identity.incarnation.clone(), until_ms));
                 until_ms
             }
         };
@@ -163,132 +209,7 @@ impl Shared {
     }
 }
 
-/// A lane as the rest of the process sees it.
-pub(crate) struct Face {
-    pub id: LaneId,
-    /// Whether this process has the key. Without it a lane can only look and rebroadcast.
-    pub signing: bool,
-    pub halted: Beacon<Option<String>>,
-    pub pulse: Beacon<Nonce>,
-    /// The epoch that was last found to be lost.
-    pub lost: Beacon<Epoch>,
-    pub nudge: Arc<Notify>,
-    inbox: mpsc::Sender<Batch>,
-    /// The driver's end of it.
-    pub outbox: tokio::sync::Mutex<mpsc::Receiver<Batch>>,
-    view: Mutex<View>,
-    /// As others have it in the store.
-    lease: Mutex<Option<Lease>>,
-    /// What keeps the lane from going on and does not pass by itself, by where it was met.
-    troubles: Mutex<BTreeMap<Place, String>>,
-}
-
-/// Where a lane can meet trouble.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Place {
-    Clearing,
-    Recovery,
-    Reconciling,
-    Settling(Nonce),
-}
-
-#[derive(Default, Clone, Copy)]
-struct View {
-    held: Option<Epoch>,
-    free: bool,
-    open: usize,
-    waiting: usize,
-    adrift: usize,
-}
-
-impl Face {
-    fn new(id: LaneId, signing: bool, halted: Option<String>) -> Face {
-        let (inbox, outbox) = mpsc::channel(1);
-        Face {
-            id,
-            signing,
-            halted: Beacon::new(halted),
-            pulse: Beacon::new(Nonce(0)),
-            lost: Beacon::new(Epoch(0)),
-            nudge: Arc::new(Notify::new()),
-            inbox,
-            outbox: tokio::sync::Mutex::new(outbox),
-            view: Mutex::default(),
-            lease: Mutex::default(),
-            troubles: Mutex::default(),
-        }
-    }
-
-    pub fn hold(&self, epoch: Epoch) {
-        *self.view.lock() = View { held: Some(epoch), ..View::default() };
-    }
-
-    pub fn clear(&self) {
-        *self.view.lock() = View::default();
-    }
-
-    pub fn meet(&self, place: Place, trouble: String) {
-        let known = self.troubles.lock().insert(place, trouble.clone());
-        if known.as_ref() != Some(&trouble) {
-            tracing::error!(lane = %self.id, trouble, "a lane cannot go on");
-        }
-    }
-
-    pub fn overcome(&self, place: Place) {
-        self.troubles.lock().remove(&place);
-    }
-
-    /// The store has the lane so now.
-    pub fn read(&self, lane: &Lane, now_ms: u64) {
-        let mut lease = self.lease.lock();
-        *lease = Some(Lease::read(*lease, lane, now_ms));
-    }
-
-    pub fn lease(&self) -> Option<Lease> {
-        *self.lease.lock()
-    }
-
-    /// The lane is nobody's for a while. What is adrift on it stays in sight.
-    pub fn rest(&self) {
-        let mut view = self.view.lock();
-        (view.held, view.free) = (None, false);
-    }
-
-    /// The lane is another's now, with whatever troubles it has.
-    pub fn let_go(&self) {
-        self.clear();
-        self.troubles.lock().retain(|place, _| *place == Place::Clearing);
-    }
-
-    /// What could not be settled may have been, by others; else it is met again.
-    pub fn settle_anew(&self) {
-        self.troubles.lock().retain(|place, _| !matches!(place, Place::Settling(_)));
-    }
-
-    /// Publishes; true if the lane has just become free.
-    pub fn show(&self, open: usize, waiting: usize, adrift: usize, free: bool) -> bool {
-        let mut view = self.view.lock();
-        // A batch handed over but not yet received still occupies the lane.
-        let free = free && self.inbox.capacity() > 0;
-        let freed = free && !view.free;
-        *view = View { held: view.held, free, open, waiting, adrift };
-        freed
-    }
-}
-
-/// A lane at a glance.
-#[derive(Debug, Clone)]
-pub struct LaneView {
-    pub id: LaneId,
-    pub held: bool,
-    pub open: usize,
-    pub adrift: usize,
-    pub halted: Option<String>,
-    /// What keeps it from going on until somebody mends it.
-    pub trouble: Option<String>,
-}
-
-/// The lanes of one rail.
+/// The lanes of this process.
 pub struct Fleet {
     shared: Arc<Shared>,
     tasks: Arc<Mutex<JoinSet<()>>>,
@@ -300,20 +221,22 @@ impl Fleet {
         let tasks = Arc::new(Mutex::new(JoinSet::new()));
         let shared = Arc::new(Shared {
             store: parts.store,
-            rail: parts.rail,
+            ledgers: parts
+                .ledgers
+                .into_iter()
+                .map(|parts| Arc::new(ActiveLedger::new(parts)))
+                .collect(),
             clock: parts.clock,
-            owner: parts.owner,
             high_water: parts.high_water,
             settings: parts.settings,
             instance: parts.instance,
-            stop: Beacon::new(false),
-            faces: Mutex::default(),
+            stop: Watched::new(false),
+            lanes: Mutex::default(),
             tasks: Arc::downgrade(&tasks),
-            cleared: Beacon::new(false),
             suspicion: Mutex::default(),
             suspected: Notify::new(),
             restarts: AtomicU64::new(0),
-            life: Mutex::default(),
+            new_life: Mutex::default(),
         });
         let before = shared.high_water.remembered();
         let stored = shared.store.lanes().await?;
@@ -325,12 +248,14 @@ impl Fleet {
         let fleet = Arc::new(Fleet { shared, tasks });
         fleet.watch("watchman", watch_over);
         fleet.watch("renewal", renew);
-        fleet.watch("pulse", pulse);
+        for ledger in fleet.shared.ledgers.clone() {
+            fleet.watch("pulse", move |shared| pulse(shared, ledger.clone()));
+        }
         Ok(fleet)
     }
 
     /// Runs one of the fleet's own tasks, again if it dies.
-    fn watch<F>(&self, name: &'static str, task: fn(Arc<Shared>) -> F)
+    fn watch<F>(&self, name: &'static str, task: impl Fn(Arc<Shared>) -> F + Send + Sync + 'static)
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -344,43 +269,12 @@ impl Fleet {
         });
     }
 
-    /// Hands the batch to the least loaded free lane, or gives it back.
-    pub fn give(&self, batch: Batch) -> Result<(), Batch> {
-        let faces = self.shared.faces();
-        let free = faces.iter().filter(|face| face.view.lock().free);
-        let Some(face) = free.min_by_key(|face| face.view.lock().open) else {
-            return Err(batch);
-        };
-        let mut view = face.view.lock();
-        if !view.free {
-            return Err(batch);
-        }
-        view.free = false;
-        face.inbox.try_send(batch).map_err(|refused| refused.into_inner())
-    }
-
-    /// Whether it holds a lane that it can sign on.
-    pub fn holds_any(&self) -> bool {
-        self.shared.faces().iter().any(|face| face.signing && face.view.lock().held.is_some())
-    }
-
-    pub fn has_free(&self) -> bool {
-        self.shared.faces().iter().any(|face| face.view.lock().free)
-    }
-
-    pub fn views(&self) -> Vec<LaneView> {
-        let view = |face: &Arc<Face>| {
-            let view = *face.view.lock();
-            LaneView {
-                id: face.id.clone(),
-                held: view.held.is_some(),
-                open: view.open,
-                adrift: view.adrift,
-                halted: face.halted.get(),
-                trouble: face.troubles.lock().values().next().cloned(),
-            }
-        };
-        self.shared.faces().iter().map(view).collect()
+    /// The lanes of the ledger that was given as number `index`.
+    ///
+    /// # Panics
+    /// If there is no such ledger.
+    pub fn lanes_of(&self, index: usize) -> LedgerLanes {
+        LedgerLanes { shared: self.shared.clone(), ledger: self.shared.ledgers[index].clone() }
     }
 
     /// Tasks that died and were started again.
@@ -391,11 +285,6 @@ impl Fleet {
     /// Stops all signing at once and halts every lane until an operator adopts them.
     pub fn suspect(&self, reason: &str) {
         self.shared.suspect(reason);
-    }
-
-    /// Has every waiting attempt tried again now: what blocked them may be gone.
-    pub fn nudge(&self) {
-        self.shared.faces().iter().for_each(|face| face.nudge.notify_waiters());
     }
 
     /// Ends everything at once, as a crash would. Nothing is given back.
@@ -422,14 +311,54 @@ impl Fleet {
     }
 }
 
+/// The lanes of one ledger, for whoever owns what travels on them.
+pub struct LedgerLanes {
+    shared: Arc<Shared>,
+    ledger: Arc<ActiveLedger>,
+}
+
+impl LedgerLanes {
+    fn all(&self) -> Vec<Arc<LaneHandle>> {
+        self.shared.lanes_of(&self.ledger)
+    }
+
+    /// Hands the batch to the least loaded free lane, or gives it back.
+    pub fn give(&self, batch: Batch) -> Result<(), Batch> {
+        let lanes = self.all();
+        let free = lanes.iter().filter(|lane| lane.is_free());
+        match free.min_by_key(|lane| lane.open()) {
+            Some(lane) => lane.give(batch),
+            None => Err(batch),
+        }
+    }
+
+    /// Whether it holds a lane that it can sign on.
+    pub fn holds_any(&self) -> bool {
+        self.all().iter().any(|lane| lane.signing && lane.held().is_some())
+    }
+
+    pub fn has_free(&self) -> bool {
+        self.all().iter().any(|lane| lane.is_free())
+    }
+
+    pub fn views(&self) -> Vec<LaneView> {
+        self.all().iter().map(|lane| lane.at_a_glance()).collect()
+    }
+
+    /// Has every waiting attempt tried again now: what blocked them may be gone.
+    pub fn nudge(&self) {
+        self.all().iter().for_each(|lane| lane.nudge.notify_waiters());
+    }
+}
+
 /// Runs a lane's driver, again if it dies.
-async fn drive(shared: Arc<Shared>, face: Arc<Face>) {
+async fn drive(shared: Arc<Shared>, handle: Arc<LaneHandle>) {
     let died = || {
         shared.count_restart();
-        face.clear();
+        handle.clear();
     };
-    let again = || Driver { shared: shared.clone(), face: face.clone() }.run();
-    supervise(shared.clock.as_ref(), face.id.as_str(), died, again).await;
+    let again = || Driver { shared: shared.clone(), handle: handle.clone() }.run();
+    supervise(shared.clock.as_ref(), handle.id.as_str(), died, again).await;
 }
 
 /// Renews all leases in one call, and learns what others have done meanwhile.
@@ -441,11 +370,9 @@ async fn renew(shared: Arc<Shared>) {
             _ = stop.until(|stop| *stop) => return,
             _ = shared.nap(shared.settings.renew_ms) => {}
         }
-        let faces = shared.faces();
-        let held: Vec<_> = faces
-            .iter()
-            .filter_map(|face| face.view.lock().held.map(|epoch| (face.id.clone(), epoch)))
-            .collect();
+        let lanes = shared.lanes();
+        let held: Vec<_> =
+            lanes.iter().filter_map(|lane| Some((lane.id.clone(), lane.held()?))).collect();
         // Also without a lane: others may be gone when the store forgets what they have sent.
         learn(&shared).await;
         if held.is_empty() {
@@ -456,35 +383,37 @@ async fn renew(shared: Arc<Shared>) {
             continue;
         };
         for ((id, epoch), current) in held.iter().zip(current) {
-            let face = faces.iter().find(|face| face.id == *id);
-            if let (false, Some(face)) = (current, face) {
-                face.lost.set(*epoch);
+            let lane = lanes.iter().find(|lane| lane.id == *id);
+            if let (false, Some(lane)) = (current, lane) {
+                lane.lost.set(*epoch);
             }
         }
     }
 }
 
-/// Reads all lanes' newest nonces at once while any attempt waits to be included.
-async fn pulse(shared: Arc<Shared>) {
+/// Asks about all lanes of a ledger at once while any attempt waits to be included.
+async fn pulse(shared: Arc<Shared>, active: Arc<ActiveLedger>) {
     let mut stop = shared.stop.watch();
     loop {
         tokio::select! {
             biased;
             _ = stop.until(|stop| *stop) => return,
-            _ = shared.nap(shared.settings.pulse_ms) => {}
+            _ = shared.nap(active.manner.pulse_ms) => {}
         }
-        let faces = shared.faces();
-        if !faces.iter().any(|face| face.view.lock().waiting > 0) {
+        let lanes = shared.lanes_of(&active);
+        let waiting: Vec<_> = lanes.iter().flat_map(|lane| lane.waiting()).collect();
+        let tells_finality = active.manner.pulse_tells_finality;
+        if waiting.iter().all(|attempt| attempt.included && !tells_finality) {
             continue;
         }
-        let Ok(nonces) = shared.rail.pulse().await else { continue };
-        for (id, nonce) in nonces {
-            if let Some(face) = faces.iter().find(|face| face.id == id) {
-                face.pulse.change(|seen| {
-                    let newer = nonce > *seen;
-                    *seen = (*seen).max(nonce);
-                    newer
-                });
+        let Ok(progress) = active.ledger.pulse(&waiting).await else { continue };
+        let mut shown: BTreeMap<LaneId, Seen> = BTreeMap::new();
+        for one in progress {
+            shown.entry(one.lane).or_default().add(one.reach, one.is_final);
+        }
+        for (id, seen) in shown {
+            if let Some(lane) = lanes.iter().find(|lane| lane.id == id) {
+                lane.pulse(seen);
             }
         }
     }

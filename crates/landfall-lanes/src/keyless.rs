@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use landfall_core::{Epoch, Lane};
 
-use crate::deck::Deck;
 use crate::driver::Driver;
+use crate::held::HeldLane;
 
 /// A lane's lease as last read, and since when it has been the same, on the process's own clock.
 #[derive(Debug, Clone, Copy)]
@@ -43,15 +43,15 @@ impl Rest {
 
 impl Driver {
     /// Whether the lane is better left to others for now. A halted one is nobody's to use.
-    pub fn may_rest(&self, deck: &Deck) -> Option<Rest> {
-        if self.face.signing || self.face.halted.get().is_some() {
+    pub fn may_rest(&self, held: &HeldLane) -> Option<Rest> {
+        if self.handle.signing || self.handle.halted.get().is_some() {
             return None;
         }
-        let explained = deck.next.map(|_| deck.epoch());
-        let is_done = explained.is_some() && deck.aboard.is_empty();
-        let held_ms = self.shared.clock.monotonic_ms().saturating_sub(deck.since_ms);
+        let explained = held.next.map(|_| held.epoch());
+        let is_done = explained.is_some() && held.in_flight.is_empty();
+        let held_ms = self.shared.clock.monotonic_ms().saturating_sub(held.since_ms);
         // What is adrift for so long waits for a fence.
-        let is_adrift = held_ms >= self.shared.settings.fence_after_ms;
+        let is_adrift = held_ms >= self.handle.ledger.manner.fence_after_ms;
         (is_done || is_adrift).then_some(Rest { explained })
     }
 
@@ -65,17 +65,19 @@ impl Driver {
                 _ = stop.until(|stop| *stop) => return,
                 _ = self.shared.clock.sleep(wait) => {}
             }
-            let Some(lease) = self.face.lease() else { continue };
+            let Some(lease) = self.handle.lease() else { continue };
             let idle_ms = self.shared.clock.monotonic_ms().saturating_sub(lease.since_ms);
             if idle_ms < self.shared.settings.lease_ms {
                 continue;
             }
-            match self.shared.store.open_attempts(&self.face.id).await {
+            match self.shared.store.open_attempts(&self.handle.id).await {
                 Ok(open) if open.is_empty() && rest.explained == Some(lease.epoch) => {
-                    self.face.clear();
+                    self.handle.clear();
                 }
                 Ok(_) => return,
-                Err(error) => tracing::debug!(lane = %self.face.id, %error, "not known if needed"),
+                Err(error) => {
+                    tracing::debug!(lane = %self.handle.id, %error, "not known if needed")
+                }
             }
         }
     }

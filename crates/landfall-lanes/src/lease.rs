@@ -19,25 +19,25 @@ impl Driver {
                 return None;
             }
             let settings = &self.shared.settings;
-            let (store, rail) = (&self.shared.store, self.shared.rail.name());
+            let (store, rail) = (&self.shared.store, self.handle.ledger.ledger.name());
             let before = self.shared.high_water.remembered();
             let leased =
-                store.lease(&self.face.id, rail, &self.shared.instance, settings.lease_ms).await;
+                store.lease(&self.handle.id, rail, &self.shared.instance, settings.lease_ms).await;
             let wait_ms = match leased {
                 Ok(Leased::Yours(lane)) => {
                     let marks = &self.shared.high_water;
-                    if let Err(reason) = marks.check_lane(&before, &self.face.id, Some(&lane)) {
+                    if let Err(reason) = marks.check_lane(&before, &self.handle.id, Some(&lane)) {
                         self.shared.suspect(&reason);
                     }
                     return Some(lane);
                 }
-                Ok(Leased::Busy { .. }) if !self.face.signing => {
-                    self.face.let_go();
+                Ok(Leased::Busy { .. }) if !self.handle.signing => {
+                    self.handle.let_go();
                     self.rest(Rest::FIRST).await;
                     continue;
                 }
                 Ok(Leased::Busy { until_ms, .. }) => {
-                    self.face.let_go();
+                    self.handle.let_go();
                     let left_ms = until_ms.saturating_sub(self.shared.clock.now_ms());
                     left_ms.clamp(settings.retry_ms, settings.renew_ms)
                 }
@@ -53,6 +53,6 @@ impl Driver {
 
     pub async fn give_back(&self, epoch: Epoch) {
         // A lease that is not given back runs out by itself.
-        let _ = self.shared.store.release(&[(self.face.id.clone(), epoch)]).await;
+        let _ = self.shared.store.release(&[(self.handle.id.clone(), epoch)]).await;
     }
 }

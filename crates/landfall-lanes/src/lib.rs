@@ -1,19 +1,20 @@
 //! The attempt protocol, written once, for every ledger.
 //!
-//! A [`Fleet`] holds the lanes of one rail in this process: each by a lease with an epoch, each
-//! driven by a task of its own. A lane takes a batch, signs it, stores it as an attempt **before**
-//! the first byte leaves, broadcasts it, and looks until its fate is final. Recovery is nothing
-//! else: on start and on takeover every open attempt of the lane is resolved the same way.
+//! A [`Fleet`] holds the lanes of this process, on whatever ledgers: each by a lease with an epoch,
+//! each driven by a task of its own. A lane takes a batch, signs it, stores it as an attempt
+//! **before** the first byte leaves, broadcasts it, and looks until its fate is final. Recovery is
+//! nothing else: on start and on takeover every open attempt of the lane is resolved the same way.
 //!
 //! **Invariant:** new bytes for a transfer are signed only after every earlier attempt that
 //! carries it is decided. **Invariant:** a nonce is never given back.
 //! Not here: which transfers to pay, what a fate means for them (`landfall-engine`), any ledger.
 
-pub mod beacon;
 pub mod clock;
-mod deck;
 mod driver;
 mod fleet;
+pub mod gate;
+mod handle;
+mod held;
 mod high_water;
 mod keyless;
 mod lease;
@@ -23,10 +24,12 @@ mod reconcile;
 mod resolve;
 mod settings;
 mod supervise;
+pub mod watched;
 mod watchman;
 
 pub use clock::{SystemClock, TimerClock};
-pub use fleet::{Fleet, FleetParts, LaneView};
+pub use fleet::{Fleet, FleetParts, LedgerLanes, LedgerParts};
+pub use handle::LaneView;
 pub use high_water::HighWater;
 pub use owner::{Batch, Owner};
 pub use settings::LaneSettings;

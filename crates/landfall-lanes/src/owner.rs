@@ -4,8 +4,9 @@
 //! means for the transfers it carries.
 
 use async_trait::async_trait;
-use landfall_core::attempt::Shortage;
-use landfall_core::{Attempt, Fate, LaneId, Move, Purpose, Transfer, TransferId};
+use landfall_core::attempt::{Shortage, Signed};
+use landfall_core::ledger::RailError;
+use landfall_core::{Attempt, Fate, LaneId, Move, Nonce, Purpose, Transfer, TransferId};
 
 /// Transfers to be carried by one attempt.
 #[derive(Debug, Clone)]
@@ -15,9 +16,13 @@ pub struct Batch {
     pub members: Vec<Transfer>,
 }
 
-/// The owner of the transfers. All calls but [`Owner::settled`] MUST return at once.
+/// The owner of the transfers. All calls but [`Owner::sign`] and [`Owner::settled`] MUST return at
+/// once.
 #[async_trait]
 pub trait Owner: Send + Sync + 'static {
+    /// Builds and signs. Nothing has left the process on return. Action `i` is for member `i`.
+    async fn sign(&self, batch: &Batch, lane: &LaneId, nonce: Nonce) -> Result<Signed, RailError>;
+
     /// The members' moves when their attempt is stored, in order.
     fn opening(&self, batch: &Batch, hash: &str, now_ms: u64) -> Vec<Move>;
 

@@ -8,7 +8,8 @@ use landfall_core::store::{Store, StoreError};
 use landfall_core::wound::{self, Wound};
 use landfall_core::{CertificateKind, Fate, Lane, Nonce};
 
-use crate::fleet::{Face, Place, Shared};
+use crate::fleet::Shared;
+use crate::handle::{LaneHandle, TroubleAt};
 
 /// The verdict on a lane.
 #[derive(Debug, PartialEq, Eq)]
@@ -21,16 +22,19 @@ pub(crate) enum Verdict {
     Halt(String),
 }
 
-/// Compares the ledger's nonce, read **before** `lane` was, with what is stored.
+/// Compares the ledger's nonce, read **before** `lane` was, with what is stored. None where the
+/// ledger keeps none: then there is nothing to explain.
 pub(crate) async fn explain(
     store: &dyn Store,
     lane: &Lane,
-    ledger: LedgerNonce,
+    ledger: Option<LedgerNonce>,
 ) -> Result<Verdict, StoreError> {
     let (Some(base), Some(next)) = (lane.base_nonce, lane.next_nonce) else {
         return Ok(Verdict::New);
     };
-    let used = ledger.nonce;
+    let Some(LedgerNonce { nonce: used, .. }) = ledger else {
+        return Ok(Verdict::Next(next));
+    };
     if used > base && wound::is(Wound::ForeignUnheeded) {
         return Ok(Verdict::Next(next.max(used.next())));
     }
@@ -61,28 +65,32 @@ pub(crate) async fn explain(
 }
 
 /// Reconciles a held lane, asking until both ledger and store have answered.
-pub(crate) async fn reconcile(shared: &Shared, face: &Face, held: &Lane) -> Verdict {
+pub(crate) async fn reconcile(shared: &Shared, handle: &LaneHandle, held: &Lane) -> Verdict {
     let mut patience = shared.patience();
     loop {
-        match try_once(shared, face, held).await {
+        match try_once(shared, handle, held).await {
             Ok(Some(verdict)) => {
-                face.overcome(Place::Reconciling);
+                handle.overcome(TroubleAt::Reconciling);
                 return verdict;
             }
             Ok(None) => {}
-            Err(why) => tracing::debug!(lane = %face.id, why, "not reconciled yet"),
+            Err(why) => tracing::debug!(lane = %handle.id, why, "not reconciled yet"),
         }
         shared.clock.sleep(patience.next_wait()).await;
     }
 }
 
 /// None when the lane has changed meanwhile and must be read again.
-async fn try_once(shared: &Shared, face: &Face, held: &Lane) -> Result<Option<Verdict>, String> {
-    let id = &face.id;
-    let ledger = shared.rail.nonce(id).await.map_err(|error| {
+async fn try_once(
+    shared: &Shared,
+    handle: &LaneHandle,
+    held: &Lane,
+) -> Result<Option<Verdict>, String> {
+    let id = &handle.id;
+    let ledger = handle.ledger.ledger.nonce(id).await.map_err(|error| {
         // A lane whose key is not here signs nothing anyway.
-        if let (RailError::Misconfigured(why), true) = (&error, face.signing) {
-            face.meet(Place::Reconciling, why.clone());
+        if let (RailError::Misconfigured(why), true) = (&error, handle.signing) {
+            handle.meet(TroubleAt::Reconciling, why.clone());
         }
         error.to_string()
     })?;
@@ -95,9 +103,10 @@ async fn try_once(shared: &Shared, face: &Face, held: &Lane) -> Result<Option<Ve
     if verdict != Verdict::New {
         return Ok(Some(verdict));
     }
-    let started = shared.store.start_lane(id, held.epoch, ledger.nonce).await;
+    let base = ledger.map_or(Nonce(0), |ledger| ledger.nonce);
+    let started = shared.store.start_lane(id, held.epoch, base).await;
     match started.map_err(|error| error.to_string())? {
-        true => Ok(Some(Verdict::Next(ledger.nonce.next()))),
+        true => Ok(Some(Verdict::Next(base.next()))),
         false => Ok(None),
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use landfall_core::attempt::Sighting;
 use landfall_core::guard::{self, Guard};
-use landfall_core::rail::{Broadcast, Later, Look};
+use landfall_core::ledger::{Broadcast, Later, Look, Manner};
 use landfall_core::store::{Settled, Settlement, StoreError};
 use landfall_core::wound::{self, Wound};
 use landfall_core::{
@@ -17,7 +17,10 @@ use landfall_core::{
 };
 use tokio::sync::mpsc;
 
-use crate::fleet::{Face, Place, Shared};
+use crate::fleet::Shared;
+use crate::gate::Standing;
+use crate::handle::{LaneHandle, TroubleAt};
+use crate::watched::Watcher;
 
 /// How many of a lane's later attempts, sunk ones aside, a look is shown: the nearest ones decide.
 const LATER_MAX: usize = 64;
@@ -45,7 +48,12 @@ enum Seen {
     Fate(Fate),
     Foreign(String),
     Included,
+    /// A node has it; that is all.
+    Sent,
+    /// Nobody has it who was asked.
     Unknown,
+    /// Nobody could be asked.
+    Silent,
     /// Our epoch is old.
     Fenced,
 }
@@ -53,30 +61,45 @@ enum Seen {
 /// One attempt on its way to its fate.
 pub(crate) struct Resolve {
     pub shared: Arc<Shared>,
+    pub handle: Arc<LaneHandle>,
     pub epoch: Epoch,
     /// The lane's base: nonces up to it were adopted by an operator, whoever used them.
     pub base: Option<Nonce>,
     pub carried: Carried,
     /// Stored by this process just now, and never sent.
     pub fresh: bool,
-    /// Tells the lane whether the attempt is in a block.
-    pub progress: mpsc::UnboundedSender<(Nonce, bool)>,
-    pub face: Arc<Face>,
+    /// Tells that the attempt before this one has left, if that is to be waited for.
+    pub after: Option<Watcher<bool>>,
+    /// Tells the lane how far the attempt has come.
+    pub progress: mpsc::UnboundedSender<(Nonce, Standing)>,
+}
+
+/// Why a wait ended.
+#[derive(Debug, PartialEq, Eq)]
+enum Woken {
+    /// The ledger has used its nonce.
+    Passed,
+    /// The time is over, or somebody nudged: what blocked the relay may be gone.
+    Elapsed,
 }
 
 impl Resolve {
     pub async fn run(mut self) -> Ended {
+        if let Some(mut after) = self.after.take() {
+            after.until(|departed| *departed).await;
+            if self.is_open().await == Some(false) {
+                return self.ended_elsewhere();
+            }
+        }
+        let manner = self.handle.ledger.manner;
         let mut round = 0;
         let mut included_since_ms = None;
-        let mut wait_ms = if self.fresh { self.shared.settings.rebroadcast_ms } else { 0 };
+        let mut wait_ms = if self.fresh { manner.rebroadcast_ms } else { 0 };
         let mut seen = match self.fresh {
-            true => self.broadcast(&mut round).await,
-            false => Seen::Unknown,
+            true => self.send(&mut round).await,
+            false => self.search().await,
         };
         loop {
-            if matches!(seen, Seen::Unknown) {
-                seen = self.look().await;
-            }
             match seen {
                 Seen::Fate(fate) => return self.settle(fate).await,
                 Seen::Foreign(reason) => return Ended::Foreign(reason),
@@ -84,24 +107,58 @@ impl Resolve {
                 Seen::Included => {
                     let now_ms = self.shared.clock.monotonic_ms();
                     let since_ms = *included_since_ms.get_or_insert(now_ms);
-                    if now_ms < since_ms + self.shared.settings.fence_after_ms {
-                        self.pause(self.shared.settings.look_ms).await;
-                        seen = self.look().await;
+                    if now_ms < since_ms + manner.finality_ms {
+                        self.until_final(&manner).await;
+                        seen = self.search().await;
                         continue;
                     }
                     // In a block that does not become final: a node may show a fork for ever.
-                    self.tell(false);
+                    self.tell(Standing::Unsure);
+                    self.pause(wait_ms).await;
                 }
-                Seen::Unknown => included_since_ms = None,
+                Seen::Sent | Seen::Unknown | Seen::Silent => {
+                    included_since_ms = None;
+                    if self.until_passed(wait_ms).await == Woken::Passed {
+                        seen = self.search().await;
+                        if !matches!(seen, Seen::Unknown | Seen::Silent) {
+                            continue;
+                        }
+                        // Whatever passed is not known yet; once in a wait is enough.
+                        self.pause(wait_ms).await;
+                    }
+                }
             }
-            self.pause(wait_ms).await;
-            let settings = &self.shared.settings;
-            wait_ms = (wait_ms * 2).clamp(settings.rebroadcast_ms, settings.rebroadcast_max_ms);
+            wait_ms = (wait_ms * 2).clamp(manner.rebroadcast_ms, manner.rebroadcast_max_ms);
             seen = match self.is_open().await {
-                Some(true) => self.broadcast(&mut round).await,
+                Some(true) if manner.repeats => self.repeat(&mut round).await,
+                Some(true) => self.search().await,
                 Some(false) => return self.ended_elsewhere(),
                 None => Seen::Unknown,
             };
+        }
+    }
+
+    /// The first broadcast. Who knows nothing afterwards looks before anything else.
+    async fn send(&mut self, round: &mut u32) -> Seen {
+        match self.broadcast(round).await {
+            Seen::Unknown => self.look().await,
+            seen => seen,
+        }
+    }
+
+    /// The same bytes again.
+    async fn repeat(&mut self, round: &mut u32) -> Seen {
+        match self.broadcast(round).await {
+            Seen::Unknown | Seen::Sent => self.search().await,
+            seen => seen,
+        }
+    }
+
+    /// From the cheap question to the proof of death.
+    async fn search(&mut self) -> Seen {
+        match self.look().await {
+            Seen::Unknown => self.inquest().await,
+            seen => seen,
         }
     }
 
@@ -118,24 +175,44 @@ impl Resolve {
     fn ended_elsewhere(&self) -> Ended {
         guard::met(Guard::SettledElsewhere);
         let attempt = &self.carried.attempt;
-        self.face.overcome(Place::Settling(attempt.nonce));
-        self.shared.owner.forgotten(&attempt.members);
+        self.handle.overcome(TroubleAt::Settling(attempt.nonce));
+        self.handle.ledger.owner.forgotten(&attempt.members);
         // Whatever became of it: the ledger is asked before the lane signs again.
         Ended::Settled { nonce: attempt.nonce, sunk: true }
+    }
+
+    /// Waits for the ledger to use its nonce, for a while.
+    async fn until_passed(&self, ms: u64) -> Woken {
+        let (mut seen, nonce) = (self.handle.seen.watch(), self.carried.attempt.nonce);
+        tokio::select! {
+            biased;
+            _ = self.pause(ms) => Woken::Elapsed,
+            _ = seen.until(|seen| seen.included.has(nonce)) => Woken::Passed,
+        }
+    }
+
+    /// Waits for about a block, or until a pulse tells that it is final.
+    async fn until_final(&self, manner: &Manner) {
+        let (mut seen, nonce) = (self.handle.seen.watch(), self.carried.attempt.nonce);
+        tokio::select! {
+            biased;
+            _ = self.pause(manner.look_ms) => {}
+            _ = seen.until(|seen| seen.finished.has(nonce)), if manner.pulse_tells_finality => {}
+        }
     }
 
     /// Ends early when nudged: what blocked the relay may be gone.
     async fn pause(&self, ms: u64) {
         tokio::select! {
             biased;
-            _ = self.face.nudge.notified() => {}
+            _ = self.handle.nudge.notified() => {}
             _ = self.shared.clock.sleep(Duration::from_millis(ms)) => {}
         }
     }
 
     async fn broadcast(&mut self, round: &mut u32) -> Seen {
         let first = std::mem::take(&mut self.fresh);
-        let answer = self.shared.rail.broadcast(&self.carried.attempt, *round).await;
+        let answer = self.handle.ledger.ledger.broadcast(&self.carried.attempt, *round).await;
         *round += 1;
         match answer {
             Broadcast::Refused(refusal) if first || wound::is(Wound::RefusedTooLate) => {
@@ -156,12 +233,16 @@ impl Resolve {
                 guard::met(Guard::RefusedTooLate);
                 Seen::Unknown
             }
-            Broadcast::Sent(None) => Seen::Unknown,
+            Broadcast::Sent(None) => {
+                self.tell(Standing::Sent);
+                Seen::Sent
+            }
             Broadcast::Sent(Some(look)) => self.weigh(look).await,
             Broadcast::Unsure { cause, shortage } => {
                 tracing::debug!(tx = %self.carried.attempt.hash, %cause, "unsure");
+                self.tell(Standing::Unsure);
                 if let Some(shortage) = shortage {
-                    self.shared.owner.shortage(shortage, &cause);
+                    self.handle.ledger.owner.shortage(shortage, &cause);
                 }
                 if wound::is(Wound::TimeoutIsFailure) {
                     return Seen::Fate(unproven());
@@ -172,6 +253,16 @@ impl Resolve {
     }
 
     async fn look(&mut self) -> Seen {
+        match self.handle.ledger.ledger.look(&self.carried.attempt).await {
+            Ok(look) => self.weigh(look).await,
+            Err(error) => {
+                tracing::debug!(tx = %self.carried.attempt.hash, %error, "look failed");
+                Seen::Silent
+            }
+        }
+    }
+
+    async fn inquest(&mut self) -> Seen {
         let attempt = &self.carried.attempt;
         let later = self.shared.store.attempts_after(&attempt.lane, attempt.nonce, LATER_MAX).await;
         let (fenced, later): (bool, Vec<Later>) = match later {
@@ -180,7 +271,7 @@ impl Resolve {
             }
             Err(_) => return Seen::Unknown,
         };
-        match self.shared.rail.look(attempt, &later).await {
+        match self.handle.ledger.ledger.inquest(attempt, &later).await {
             Ok(Look::Adrift { sightings, .. })
                 if fenced && sightings.is_empty() && wound::is(Wound::OpenFenceLanded) =>
             {
@@ -188,7 +279,7 @@ impl Resolve {
             }
             Ok(look) => self.weigh(look).await,
             Err(error) => {
-                tracing::debug!(tx = %attempt.hash, %error, "look failed");
+                tracing::debug!(tx = %attempt.hash, %error, "inquest failed");
                 Seen::Unknown
             }
         }
@@ -211,7 +302,7 @@ impl Resolve {
             }
             Look::Adrift { .. } if wound::is(Wound::NewBytesWhileAdrift) => Seen::Fate(unproven()),
             Look::Adrift { .. } => {
-                self.tell(false);
+                self.tell(Standing::Unsure);
                 Seen::Unknown
             }
         }
@@ -227,7 +318,7 @@ impl Resolve {
             "{} landed with {outcomes} outcomes for {members} members; it is left open",
             self.carried.attempt.hash
         );
-        self.shared.owner.alert("outcomes_missing", message);
+        self.handle.ledger.owner.alert("outcomes_missing", message);
         Seen::Unknown
     }
 
@@ -244,13 +335,13 @@ impl Resolve {
                 Err(_) => return Seen::Unknown,
             }
         }
-        self.tell(true);
+        self.tell(Standing::Included);
         Seen::Included
     }
 
-    fn tell(&self, included: bool) {
+    fn tell(&self, standing: Standing) {
         // The lane may be gone; then nobody waits for this.
-        let _ = self.progress.send((self.carried.attempt.nonce, included));
+        let _ = self.progress.send((self.carried.attempt.nonce, standing));
     }
 
     async fn settle(&self, fate: Fate) -> Ended {
@@ -259,7 +350,7 @@ impl Resolve {
         let nonce = attempt.nonce;
         loop {
             let now_ms = self.shared.clock.now_ms();
-            let moves = self.shared.owner.settling(attempt, members, &fate, now_ms);
+            let moves = self.handle.ledger.owner.settling(attempt, members, &fate, now_ms);
             assert_eq!(moves.len(), members.len(), "every member of an attempt is settled");
             let settlement = Settlement {
                 attempt: attempt.id,
@@ -271,8 +362,8 @@ impl Resolve {
             };
             match self.shared.store.settle(settlement).await {
                 Ok(Settled::Done { moved, released }) => {
-                    self.face.overcome(Place::Settling(nonce));
-                    let owner = &self.shared.owner;
+                    self.handle.overcome(TroubleAt::Settling(nonce));
+                    let owner = &self.handle.ledger.owner;
                     owner.settled(attempt, members, &fate, moves, moved, released).await;
                     return Ended::Settled { nonce, sunk };
                 }
@@ -285,7 +376,7 @@ impl Resolve {
                     tracing::warn!(tx = %attempt.hash, %error, "settlement not stored yet");
                     if matches!(error, StoreError::Corrupt(_)) {
                         let trouble = format!("attempt {} cannot be settled: {error}", attempt.id);
-                        self.face.meet(Place::Settling(nonce), trouble);
+                        self.handle.meet(TroubleAt::Settling(nonce), trouble);
                     }
                     self.pause(self.shared.settings.retry_ms).await;
                 }

@@ -7,10 +7,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join_all;
 use landfall_core::store::{StoreError, StoreIdentity};
 use landfall_core::{Lane, Nonce};
 
-use crate::fleet::{Face, Place, Shared};
+use crate::fleet::{ActiveLedger, Shared};
+use crate::handle::{LaneHandle, TroubleAt};
 use crate::high_water::Remembered;
 use crate::reconcile::{Verdict, explain};
 
@@ -34,8 +36,8 @@ pub(crate) fn check_high_water(
     Ok(())
 }
 
-/// Looks all lanes over: the store against our marks, and the ledger against the store. Returns the
-/// store's incarnation for which that holds; fails if it cannot be told yet.
+/// Looks the store over against our marks, for all ledgers at once. Returns its incarnation for
+/// which that holds; fails if it cannot be told yet.
 async fn look_over(shared: &Shared) -> Result<Result<String, String>, String> {
     let before = shared.high_water.remembered();
     let identity = shared.store.identity().await.map_err(|error| error.to_string())?;
@@ -50,16 +52,16 @@ async fn look_over(shared: &Shared) -> Result<Result<String, String>, String> {
     if has_a_past && left_ms > 0 {
         return Err(format!("the store has another life; others may object for {left_ms} ms"));
     }
-    Ok(check_ledger(shared).await?.map(|()| identity.incarnation))
+    Ok(Ok(identity.incarnation))
 }
 
-/// Compares every lane's nonce on the ledger, read first, with the store, read after.
-async fn check_ledger(shared: &Shared) -> Result<Checked, String> {
-    let nonces = shared.rail.nonces().await.map_err(|error| error.to_string())?;
+/// Compares the nonces of a ledger's lanes, read first, with the store, read after.
+async fn check_ledger(shared: &Shared, active: &ActiveLedger) -> Result<Checked, String> {
+    let nonces = active.ledger.nonces().await.map_err(|error| error.to_string())?;
     let stored = shared.store.lanes().await.map_err(|error| error.to_string())?;
     for (id, ledger) in nonces {
         let Some(lane) = stored.iter().find(|lane| lane.id == id) else { continue };
-        let verdict = explain(shared.store.as_ref(), lane, ledger).await;
+        let verdict = explain(shared.store.as_ref(), lane, Some(ledger)).await;
         if let Verdict::Halt(reason) = verdict.map_err(|error| error.to_string())? {
             return Ok(Err(reason));
         }
@@ -67,43 +69,88 @@ async fn check_ledger(shared: &Shared) -> Result<Checked, String> {
     Ok(Ok(()))
 }
 
+/// Clears the ledgers that are not, each for itself: one that cannot be reached holds up no other.
+/// Says what keeps each from it.
+async fn clear_ledgers(shared: &Shared) -> Vec<(Arc<ActiveLedger>, String)> {
+    let unclear = shared.ledgers.iter().filter(|active| !active.cleared.get());
+    let unclear: Vec<Arc<ActiveLedger>> = unclear.cloned().collect();
+    if unclear.is_empty() {
+        return Vec::new();
+    }
+    let incarnation = match look_over(shared).await {
+        Ok(Ok(incarnation)) => incarnation,
+        Ok(Err(reason)) => {
+            shared.suspect(&reason);
+            return Vec::new();
+        }
+        Err(why) => return unclear.into_iter().map(|active| (active, why.clone())).collect(),
+    };
+    let check = async |active: Arc<ActiveLedger>| match check_ledger(shared, &active).await {
+        Ok(Ok(())) => {
+            shared.clear(&active, &incarnation);
+            None
+        }
+        Ok(Err(reason)) => {
+            shared.suspect(&reason);
+            None
+        }
+        Err(why) => Some((active, why)),
+    };
+    join_all(unclear.into_iter().map(check)).await.into_iter().flatten().collect()
+}
+
+/// Tells operators of ledgers that have not been cleared for long.
+struct Impatience {
+    since_ms: Vec<u64>,
+}
+
+impl Impatience {
+    fn new(shared: &Shared) -> Impatience {
+        Impatience { since_ms: vec![shared.clock.monotonic_ms(); shared.ledgers.len()] }
+    }
+
+    fn tell(&mut self, shared: &Shared, why: &[(Arc<ActiveLedger>, String)], halted: bool) {
+        let now_ms = shared.clock.monotonic_ms();
+        let long_ms = CLEARED_WITHIN_LEASES * shared.settings.lease_ms;
+        for (active, since_ms) in shared.ledgers.iter().zip(&mut self.since_ms) {
+            let lanes = shared.lanes_of(active);
+            if active.cleared.get() || halted {
+                *since_ms = now_ms;
+                lanes.iter().for_each(|lane| lane.overcome(TroubleAt::Clearing));
+            }
+            let kept = why.iter().find(|(kept, _)| Arc::ptr_eq(kept, active));
+            if let Some((_, why)) = kept.filter(|_| now_ms >= *since_ms + long_ms) {
+                lanes.iter().for_each(|lane| lane.meet(TroubleAt::Clearing, why.clone()));
+            }
+        }
+    }
+}
+
 /// The watchman: clears the lanes when all are explained, halts them when one is not, and lets
 /// them go on when an operator has adopted them.
 pub(crate) async fn watch_over(shared: Arc<Shared>) {
     let mut stop = shared.stop.watch();
     let mut patience = shared.patience();
-    let mut waiting_since_ms = shared.clock.monotonic_ms();
+    let mut impatience = Impatience::new(&shared);
     loop {
-        let faces = shared.faces();
-        let halted = faces.iter().any(|face| face.halted.get().is_some());
+        let lanes = shared.lanes();
+        let halted = lanes.iter().any(|lane| lane.halted.get().is_some());
         let suspicion = shared.suspicion.lock().clone();
+        let mut kept = Vec::new();
         if let Some(reason) = suspicion {
-            if halt_all(&shared, &faces, &reason).await.is_ok() {
+            if halt_all(&shared, &lanes, &reason).await.is_ok() {
                 shared.suspicion.lock().take();
             }
         } else if halted {
             // Whatever cleared them before, they are looked at again once adopted.
-            shared.cleared.set(false);
-            adopt_adopted(&shared, &faces).await;
-        } else if !shared.cleared.get() {
-            match look_over(&shared).await {
-                Ok(Ok(incarnation)) => shared.clear(incarnation),
-                Ok(Err(reason)) => shared.suspect(&reason),
-                Err(why) => {
-                    tracing::debug!(why, "the lanes are not cleared yet");
-                    let long_ms = CLEARED_WITHIN_LEASES * shared.settings.lease_ms;
-                    if shared.clock.monotonic_ms() >= waiting_since_ms + long_ms {
-                        faces.iter().for_each(|face| face.meet(Place::Clearing, why.clone()));
-                    }
-                }
-            }
+            shared.unclear();
+            adopt_adopted(&shared, &lanes).await;
+        } else {
+            kept = clear_ledgers(&shared).await;
+            kept.iter().for_each(|(_, why)| tracing::debug!(why, "lanes are not cleared yet"));
         }
-        let cleared = shared.cleared.get();
-        if cleared || halted {
-            waiting_since_ms = shared.clock.monotonic_ms();
-            faces.iter().for_each(|face| face.overcome(Place::Clearing));
-        }
-        let wait = match cleared {
+        impatience.tell(&shared, &kept, halted);
+        let wait = match shared.ledgers.iter().all(|active| active.cleared.get()) {
             true => {
                 patience = shared.patience();
                 Duration::from_millis(shared.settings.halted_poll_ms)
@@ -119,28 +166,33 @@ pub(crate) async fn watch_over(shared: Arc<Shared>) {
     }
 }
 
-async fn halt_all(shared: &Shared, faces: &[Arc<Face>], reason: &str) -> Result<(), StoreError> {
+async fn halt_all(
+    shared: &Shared,
+    lanes: &[Arc<LaneHandle>],
+    reason: &str,
+) -> Result<(), StoreError> {
     // All of them at once in this process, before the store is asked for the first time.
-    for face in faces.iter().filter(|face| face.halted.get().is_none()) {
-        face.halted.set(Some(reason.to_owned()));
-        tracing::error!(lane = %face.id, reason, "lane halted");
-        shared.owner.halted(&face.id, reason);
+    for lane in lanes.iter().filter(|lane| lane.halted.get().is_none()) {
+        lane.halted.set(Some(reason.to_owned()));
+        tracing::error!(lane = %lane.id, reason, "lane halted");
+        lane.ledger.owner.halted(&lane.id, reason);
     }
-    for face in faces {
-        shared.store.halt(&face.id, reason).await?;
+    for lane in lanes {
+        shared.store.halt(&lane.id, reason).await?;
     }
     Ok(())
 }
 
 /// A lane that is no longer halted in the store was adopted by an operator.
-async fn adopt_adopted(shared: &Shared, faces: &[Arc<Face>]) {
+async fn adopt_adopted(shared: &Shared, lanes: &[Arc<LaneHandle>]) {
     let (Ok(stored), Ok(identity)) = (shared.store.lanes().await, shared.store.identity().await)
     else {
         return;
     };
-    let still_halted =
-        |face: &Arc<Face>| stored.iter().any(|lane| lane.id == face.id && lane.halted.is_some());
-    if faces.iter().any(still_halted) {
+    let still_halted = |handle: &Arc<LaneHandle>| {
+        stored.iter().any(|lane| lane.id == handle.id && lane.halted.is_some())
+    };
+    if lanes.iter().any(still_halted) {
         return;
     }
     // By somebody who did not know how far this instance has come.
@@ -148,9 +200,7 @@ async fn adopt_adopted(shared: &Shared, faces: &[Arc<Face>]) {
         return shared.suspect(&reason);
     }
     match shared.high_water.accept(&identity.id, &stored) {
-        Ok(()) => faces.iter().for_each(|face| {
-            face.halted.set(None);
-        }),
+        Ok(()) => lanes.iter().for_each(|lane| lane.halted.set(None)),
         Err(error) => tracing::error!(%error, "the high-water mark cannot be written"),
     }
 }
@@ -162,18 +212,23 @@ pub(crate) async fn learn(shared: &Arc<Shared>) {
     let before = shared.high_water.remembered();
     let Ok(stored) = shared.store.lanes().await else { return };
     shared.enlist(&stored);
-    let faces = shared.faces();
-    for lane in stored.iter().filter(|lane| lane.rail == shared.rail.name()) {
-        let face = faces.iter().find(|face| face.id == lane.id);
-        face.inspect(|face| face.read(lane, shared.clock.monotonic_ms()));
-        if let (Some(halt), Some(face)) = (&lane.halted, face) {
-            if face.halted.get().is_none() {
-                face.halted.set(Some(halt.reason.clone()));
-                shared.owner.halted(&lane.id, &halt.reason);
+    let handles = shared.lanes();
+    for lane in &stored {
+        let handle = handles.iter().find(|handle| handle.id == lane.id);
+        handle.inspect(|handle| handle.read(lane, shared.clock.monotonic_ms()));
+        if let (Some(halt), Some(handle)) = (&lane.halted, handle) {
+            if handle.halted.get().is_none() {
+                handle.halted.set(Some(halt.reason.clone()));
+                handle.ledger.owner.halted(&lane.id, &halt.reason);
             }
             continue;
         }
-        if !shared.cleared.get() {
+        // Lanes on ledgers that are not at work here tell of the store, too.
+        let cleared = match handle {
+            Some(handle) => handle.ledger.cleared.get(),
+            None => shared.ledgers.iter().any(|active| active.cleared.get()),
+        };
+        if !cleared {
             continue;
         }
         if let Err(reason) = shared.high_water.check_lane(&before, &lane.id, Some(lane)) {

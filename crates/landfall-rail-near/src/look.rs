@@ -1,13 +1,13 @@
-//! Looks at an attempt, from the cheap question to the death certificate.
+//! Looks at an attempt: the cheap question, and the inquest with its death certificate.
 //!
 //! ```text
-//!  tx on one node ─ final ─ a quorum says the same (`corroborate`) ─▶ Landed, paid or reverted
-//!        │      └── seen, not final, or not by a quorum ───────────▶ Adrift, with the sightings
-//!     unknown, or included as invalid
-//!        │
-//!  testimony of every node ─ judged (`witness`) ─ no veto ─────────▶ Sunk
-//!        │       └── nothing is decided at their final blocks ─────▶ Adrift
-//!        └── used by nobody of ours, by a quorum, twice ───────────▶ Foreign
+//!  look: tx on one node ─ final ─ a quorum says the same ──────────▶ Landed (`corroborate`)
+//!    │            └── seen, not final, or not by a quorum ──────────▶ Adrift, with the sightings
+//!    └── unknown, or included as invalid ────────────────────────────▶ Adrift
+//!
+//!  inquest: testimony of every node ─ judged (`witness`) ─ no veto ─▶ Sunk
+//!    │            └── nothing is decided at their final blocks ─────▶ Adrift
+//!    └── used by nobody of ours, by a quorum, twice ────────────────▶ Foreign
 //! ```
 //!
 //! **Invariant:** a sighting by any node vetoes a certificate until a quorum shows that its block
@@ -60,22 +60,20 @@ impl Looker {
         }
     }
 
+    /// The cheap question: does one node have it?
     pub async fn look(
         &self,
         nodes: &Nodes,
         attempt: &Attempt,
-        later: &[Later],
+        stored: &Stored,
     ) -> Result<Look, RailError> {
-        let stored = stored(attempt)?;
         let (endpoint, sight) = nodes.tx(&attempt.hash, &stored.signer).await?;
         match sight {
             Sight::Known(view) if is_sighting(&view) => {
-                self.weigh(nodes, attempt, &stored, vec![Said { endpoint, fact: view }]).await
+                self.weigh(nodes, attempt, stored, vec![Said { endpoint, fact: view }]).await
             }
-            Sight::Known(_) | Sight::Unknown if wound::is(Wound::LookedTooEarly) => {
-                Ok(believed_too_early(later))
-            }
-            Sight::Known(_) | Sight::Unknown => self.unseen(nodes, attempt, &stored, later).await,
+            Sight::Known(_) => Ok(adrift("one node has it as invalid".to_owned())),
+            Sight::Unknown => Ok(adrift("one node does not know it".to_owned())),
         }
     }
 
@@ -204,14 +202,17 @@ impl Looker {
         Ok(Meaning::Unexplained)
     }
 
-    /// The node that was asked does not have it, or has it as invalid.
-    async fn unseen(
+    /// The node that was asked does not have it, or has it as invalid: what do all say?
+    pub async fn inquest(
         &self,
         nodes: &Nodes,
         attempt: &Attempt,
         stored: &Stored,
         later: &[Later],
     ) -> Result<Look, RailError> {
+        if wound::is(Wound::LookedTooEarly) {
+            return Ok(believed_too_early(later));
+        }
         let passing = witness::passing(later);
         let question = Question { attempt, stored, passing, validity: self.validity };
         nodes.introduce_all().await;

@@ -1,4 +1,4 @@
-//! The seam: [`Rail`] for NEAR.
+//! The seam: [`Ledger`] and [`Rail`] for NEAR.
 //!
 //! Holds keys, endpoints and short-lived knowledge (a base block, the least deposit); never a
 //! transfer.
@@ -19,11 +19,13 @@ use landfall_core::attempt::Signed;
 use landfall_core::claim::ClaimKey;
 use landfall_core::clock::Clock;
 use landfall_core::guard::{self, Guard};
+use landfall_core::ledger::{
+    Broadcast, Later, Ledger, LedgerNonce, Look, Manner, Progress, RailError, Reach, Refusal,
+    Waiting,
+};
 use landfall_core::machine::AttemptStages;
 use landfall_core::near::{self, Payout};
-use landfall_core::rail::{
-    Broadcast, EndpointHealth, Funds, Later, LedgerNonce, Look, Rail, RailError, Refusal,
-};
+use landfall_core::rail::{EndpointHealth, Funds, Rail};
 use landfall_core::wound::{self, Wound};
 use landfall_core::{Attempt, LaneId, Nonce, Outcome, Payload, Purpose, RailName};
 use landfall_rpc::{BreakerState, EndpointSnapshot, Endpoints, RpcError};
@@ -251,17 +253,134 @@ impl NearRail {
 }
 
 #[async_trait]
-impl Rail for NearRail {
+impl Ledger for NearRail {
     fn name(&self) -> RailName {
         RailName::Near
     }
 
-    fn stages(&self) -> AttemptStages {
-        near::STAGES
+    fn manner(&self) -> Manner {
+        self.settings.manner
     }
 
     fn lanes(&self) -> Vec<LaneId> {
         self.keys.keys().cloned().collect()
+    }
+
+    fn owns(&self, lane: &LaneId) -> bool {
+        parse_lane_id(lane, &self.settings.network).is_some()
+    }
+
+    async fn broadcast(&self, attempt: &Attempt, round: u32) -> Broadcast {
+        if let Err(error) = self.nodes.introduce().await {
+            return Broadcast::Unsure { cause: error.to_string(), shortage: None };
+        }
+        // The answer comes when it is final: one call is then the whole life of an attempt.
+        let params = json!({
+            "signed_tx_base64": STANDARD.encode(&attempt.bytes), "wait_until": "FINAL",
+        });
+        // Lanes begin at different endpoints; rounds go round them.
+        let rotation = attempt.nonce.0.wrapping_add(u64::from(round));
+        let timeout = self.settings.broadcast_timeout;
+        let believed = match wound::is(Wound::OneNodesRefusal) {
+            true => 1,
+            false => self.nodes.endpoints.quorum(),
+        };
+        let mut refusals: Vec<(usize, String)> = Vec::new();
+        loop {
+            let refusing: Vec<usize> = refusals.iter().map(|(endpoint, _)| *endpoint).collect();
+            let call = ("send_tx", &params);
+            let (endpoint, answer) =
+                self.nodes.endpoints.send_once(rotation, &refusing, call, timeout).await;
+            let (endpoint, error) = match (endpoint, answer) {
+                (Some(endpoint), Ok(result)) => {
+                    let broadcast = self.weigh_sent(attempt, endpoint, &result).await;
+                    self.catch_refusers(&refusals, &broadcast, &attempt.hash);
+                    return broadcast;
+                }
+                (Some(endpoint), Err(error)) => (endpoint, error),
+                (None, _) if !refusals.is_empty() => {
+                    guard::met(Guard::RefusalNotShared);
+                    let (_, reason) = &refusals[0];
+                    return unsure(format!("refused by {} nodes alone: {reason}", refusals.len()));
+                }
+                (None, Err(error)) => return unsure(error.to_string()),
+                (None, Ok(_)) => return unsure("an answer of nobody".to_owned()),
+            };
+            if does_not_know_the_block(&error) {
+                self.nodes.endpoints.distrust(endpoint, LAGGING_MS);
+            }
+            match sort::broadcast_error(&error) {
+                Verdict::RefusedForCertain(reason) if refusals.len() + 1 >= believed => {
+                    return Broadcast::Refused(Refusal { reason, relays_fault: true });
+                }
+                // The same bytes go to another: what one refuses alone is no refusal.
+                Verdict::RefusedForCertain(reason) => refusals.push((endpoint, reason)),
+                Verdict::Sent => return Broadcast::Sent(None),
+                Verdict::Unsure { cause, shortage } => {
+                    if !refusals.is_empty() {
+                        guard::met(Guard::RefusalNotShared);
+                    }
+                    return Broadcast::Unsure { cause, shortage };
+                }
+            }
+        }
+    }
+
+    async fn look(&self, attempt: &Attempt) -> Result<Look, RailError> {
+        let stored = stored(attempt)?;
+        let look = self.looker.look(&self.nodes, attempt, &stored).await;
+        self.remember_reverts(&stored, &look);
+        look
+    }
+
+    async fn inquest(&self, attempt: &Attempt, later: &[Later]) -> Result<Look, RailError> {
+        let stored = stored(attempt)?;
+        let look = self.looker.inquest(&self.nodes, attempt, &stored, later).await;
+        self.remember_reverts(&stored, &look);
+        look
+    }
+
+    async fn nonce(&self, lane: &LaneId) -> Result<Option<LedgerNonce>, RailError> {
+        let Some((account, key)) = parse_lane_id(lane, &self.settings.network) else {
+            return Err(RailError::Misconfigured(format!("{lane} is no lane of this rail")));
+        };
+        let agreed = match wound::is(Wound::OneNodesNonce) {
+            true => self.nodes.key_on(0, account, key, At::Final).await?,
+            false => self.key(account, key).await?,
+        };
+        match agreed.value {
+            Some(view) => {
+                Ok(Some(LedgerNonce { nonce: Nonce(view.nonce), final_height: agreed.height }))
+            }
+            None => Err(RailError::Misconfigured(format!("{key} is no access key of {account}"))),
+        }
+    }
+
+    async fn nonces(&self) -> Result<Vec<(LaneId, LedgerNonce)>, RailError> {
+        let account = self.account.as_str();
+        let ask = async |endpoint, at: At<'static>| self.nodes.keys_on(endpoint, account, at).await;
+        let agreed = match wound::is(Wound::OneNodesNonce) {
+            true => self.nodes.keys_on(0, account, At::Final).await?,
+            false => self.nodes.agreed(&format!("the keys of {account}"), ask).await?,
+        };
+        let final_height = agreed.height;
+        let lanes = self.known_lanes(agreed.value).into_iter();
+        Ok(lanes.map(|(lane, nonce)| (lane, LedgerNonce { nonce, final_height })).collect())
+    }
+
+    async fn pulse(&self, _: &[Waiting]) -> Result<Vec<Progress>, RailError> {
+        self.nodes.introduce_rest().await;
+        let lanes = self.known_lanes(self.nodes.keys_at_head(self.account.as_str()).await?);
+        let progress =
+            |(lane, nonce)| Progress { lane, reach: Reach::UpTo(nonce), is_final: false };
+        Ok(lanes.into_iter().map(progress).collect())
+    }
+}
+
+#[async_trait]
+impl Rail for NearRail {
+    fn stages(&self) -> AttemptStages {
+        near::STAGES
     }
 
     fn preparation(&self, payload: &Payload) -> Option<ClaimKey> {
@@ -322,99 +441,6 @@ impl Rail for NearRail {
             base_height: base.height,
             expires_height: base.height.saturating_add(validity),
         })
-    }
-
-    async fn broadcast(&self, attempt: &Attempt, round: u32) -> Broadcast {
-        if let Err(error) = self.nodes.introduce().await {
-            return Broadcast::Unsure { cause: error.to_string(), shortage: None };
-        }
-        // The answer comes when it is final: one call is then the whole life of an attempt.
-        let params = json!({
-            "signed_tx_base64": STANDARD.encode(&attempt.bytes), "wait_until": "FINAL",
-        });
-        // Lanes begin at different endpoints; rounds go round them.
-        let rotation = attempt.nonce.0.wrapping_add(u64::from(round));
-        let timeout = self.settings.broadcast_timeout;
-        let believed = match wound::is(Wound::OneNodesRefusal) {
-            true => 1,
-            false => self.nodes.endpoints.quorum(),
-        };
-        let mut refusals: Vec<(usize, String)> = Vec::new();
-        loop {
-            let refusing: Vec<usize> = refusals.iter().map(|(endpoint, _)| *endpoint).collect();
-            let call = ("send_tx", &params);
-            let (endpoint, answer) =
-                self.nodes.endpoints.send_once(rotation, &refusing, call, timeout).await;
-            let (endpoint, error) = match (endpoint, answer) {
-                (Some(endpoint), Ok(result)) => {
-                    let broadcast = self.weigh_sent(attempt, endpoint, &result).await;
-                    self.catch_refusers(&refusals, &broadcast, &attempt.hash);
-                    return broadcast;
-                }
-                (Some(endpoint), Err(error)) => (endpoint, error),
-                (None, _) if !refusals.is_empty() => {
-                    guard::met(Guard::RefusalNotShared);
-                    let (_, reason) = &refusals[0];
-                    return unsure(format!("refused by {} nodes alone: {reason}", refusals.len()));
-                }
-                (None, Err(error)) => return unsure(error.to_string()),
-                (None, Ok(_)) => return unsure("an answer of nobody".to_owned()),
-            };
-            if does_not_know_the_block(&error) {
-                self.nodes.endpoints.distrust(endpoint, LAGGING_MS);
-            }
-            match sort::broadcast_error(&error) {
-                Verdict::RefusedForCertain(reason) if refusals.len() + 1 >= believed => {
-                    return Broadcast::Refused(Refusal { reason, relays_fault: true });
-                }
-                // The same bytes go to another: what one refuses alone is no refusal.
-                Verdict::RefusedForCertain(reason) => refusals.push((endpoint, reason)),
-                Verdict::Sent => return Broadcast::Sent(None),
-                Verdict::Unsure { cause, shortage } => {
-                    if !refusals.is_empty() {
-                        guard::met(Guard::RefusalNotShared);
-                    }
-                    return Broadcast::Unsure { cause, shortage };
-                }
-            }
-        }
-    }
-
-    async fn look(&self, attempt: &Attempt, later: &[Later]) -> Result<Look, RailError> {
-        let look = self.looker.look(&self.nodes, attempt, later).await;
-        self.remember_reverts(&stored(attempt)?, &look);
-        look
-    }
-
-    async fn nonce(&self, lane: &LaneId) -> Result<LedgerNonce, RailError> {
-        let Some((account, key)) = parse_lane_id(lane, &self.settings.network) else {
-            return Err(RailError::Misconfigured(format!("{lane} is no lane of this rail")));
-        };
-        let agreed = match wound::is(Wound::OneNodesNonce) {
-            true => self.nodes.key_on(0, account, key, At::Final).await?,
-            false => self.key(account, key).await?,
-        };
-        match agreed.value {
-            Some(view) => Ok(LedgerNonce { nonce: Nonce(view.nonce), final_height: agreed.height }),
-            None => Err(RailError::Misconfigured(format!("{key} is no access key of {account}"))),
-        }
-    }
-
-    async fn nonces(&self) -> Result<Vec<(LaneId, LedgerNonce)>, RailError> {
-        let account = self.account.as_str();
-        let ask = async |endpoint, at: At<'static>| self.nodes.keys_on(endpoint, account, at).await;
-        let agreed = match wound::is(Wound::OneNodesNonce) {
-            true => self.nodes.keys_on(0, account, At::Final).await?,
-            false => self.nodes.agreed(&format!("the keys of {account}"), ask).await?,
-        };
-        let final_height = agreed.height;
-        let lanes = self.known_lanes(agreed.value).into_iter();
-        Ok(lanes.map(|(lane, nonce)| (lane, LedgerNonce { nonce, final_height })).collect())
-    }
-
-    async fn pulse(&self) -> Result<Vec<(LaneId, Nonce)>, RailError> {
-        self.nodes.introduce_rest().await;
-        Ok(self.known_lanes(self.nodes.keys_at_head(self.account.as_str()).await?))
     }
 
     async fn funds(&self) -> Result<Funds, RailError> {

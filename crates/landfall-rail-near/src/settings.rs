@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use landfall_core::ledger::Manner;
+
 use crate::encode::Limits;
 use crate::keys::Key;
 
@@ -29,6 +31,8 @@ pub struct NearSettings {
     pub base_block_ms: u64,
     /// Patience for a broadcast, which is answered when final. Nodes give up after 10 s themselves.
     pub broadcast_timeout: Duration,
+    /// How its lanes behave, and how long what takes.
+    pub manner: Manner,
     /// View calls in flight at once for the registration of many receivers.
     pub views_in_flight: usize,
     /// The most that is attached to a registration, in yoctoNEAR, whatever the contract asks for.
@@ -49,6 +53,7 @@ impl NearSettings {
             validity_blocks: None,
             base_block_ms: 30_000,
             broadcast_timeout: Duration::from_secs(12),
+            manner: Manner::OVERTAKES,
             views_in_flight: 32,
             deposit_max: DEPOSIT_MAX,
             bounds_ms: 600_000,

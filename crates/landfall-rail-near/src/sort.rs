@@ -3,7 +3,7 @@
 //! | row | verdict |
 //! |---|---|
 //! | a result with a stage past NONE | sent |
-//! | REQUEST_ROUTED | sent |
+//! | REQUEST_ROUTED, and TIMEOUT_ERROR of a node that took it and waited in vain | sent |
 //! | INVALID_TRANSACTION that no state of the ledger can heal | refused for certain |
 //! | PARSE_ERROR of the transaction's own bytes | refused for certain |
 //! | everything else, known or not, and every technical error | unsure |
@@ -55,8 +55,11 @@ fn answered(error: &JsonRpcError) -> Verdict {
         ("REQUEST_VALIDATION_ERROR", "PARSE_ERROR", 400) if bytes_did_not_decode(error) => {
             Verdict::RefusedForCertain(format!("the node cannot decode it: {}", text_of(error)))
         }
-        ("HANDLER_ERROR", "REQUEST_ROUTED", _) => Verdict::Sent,
-        // TIMEOUT_ERROR, UNKNOWN_TRANSACTION, INTERNAL_ERROR, NO_SYNCED_BLOCKS, NOT_SYNCED_YET,
+        // A node waits for what it has found valid and passed on: it lies in some pool.
+        ("HANDLER_ERROR", "REQUEST_ROUTED", _) | ("HANDLER_ERROR", "TIMEOUT_ERROR", 408) => {
+            Verdict::Sent
+        }
+        // UNKNOWN_TRANSACTION, INTERNAL_ERROR, NO_SYNCED_BLOCKS, NOT_SYNCED_YET,
         // UNAVAILABLE_SHARD, DOES_NOT_TRACK_SHARD, METHOD_NOT_FOUND, and names not yet invented.
         _ => unsure(error.to_string()),
     }

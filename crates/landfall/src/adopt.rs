@@ -8,7 +8,8 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use landfall_core::attempt::{Fate, Landing, Shortage};
-use landfall_core::rail::{Broadcast, LedgerNonce, Look, Rail, RailError};
+use landfall_core::ledger::{Broadcast, Ledger as _, LedgerNonce, Look, RailError};
+use landfall_core::rail::Rail as _;
 use landfall_core::store::{Leased, OpenAttempt, Opened, Settlement};
 use landfall_core::{Attempt, Clock as _, Lane, LaneId, Nonce, Purpose, RailName};
 use landfall_lanes::{HighWater, SystemClock};
@@ -164,10 +165,17 @@ async fn gather(desk: &Desk, marks: &HighWater, asked: &AdoptArguments) -> Resul
     let nonces = desk.rail.nonces().await.map_err(unreachable_ledger)?;
     let mut cases = Vec::new();
     for (lane, why) in troubled.into_iter().filter(|(id, _)| named(id)) {
+        if !desk.rail.owns(&lane) {
+            return Err(Failure::Unable(format!(
+                "{lane} is not on the ledger that is configured here ({}), and no other can tell \
+                 what its key has done; nothing was changed",
+                desk.network
+            )));
+        }
         let ledger = match nonces.iter().find(|(id, _)| *id == lane) {
             Some((_, ledger)) => Some(*ledger),
             None => match desk.rail.nonce(&lane).await {
-                Ok(ledger) => Some(ledger),
+                Ok(ledger) => ledger,
                 Err(RailError::Misconfigured(_)) => None,
                 Err(error) => return Err(unreachable_ledger(error)),
             },
@@ -348,7 +356,7 @@ async fn land(desk: &Desk, fence: &Attempt) -> Result<Landing> {
             Broadcast::Unsure { cause, .. } => last = cause,
         }
         for _ in 0..FENCE_LOOKS {
-            match desk.rail.look(fence, &[]).await {
+            match desk.rail.look(fence).await {
                 Ok(Look::Landed(landing)) => return Ok(landing),
                 Ok(Look::Adrift { why, .. } | Look::Foreign(why)) => last = why,
                 Ok(Look::Sunk(certificate)) => last = certificate.summary,

@@ -9,7 +9,7 @@ mod requests;
 
 use std::sync::Arc;
 
-use landfall_core::rail::{Rail, RailError};
+use landfall_core::ledger::{Ledger as _, RailError};
 use landfall_core::store::Store;
 use landfall_core::{
     Attempt, AttemptId, Certificate, CertificateKind, Fate, Landing, Outcome, RailName, Sighting,
@@ -261,6 +261,7 @@ impl Facts {
         // Where the nodes no longer know, what was noted when it was signed must do.
         let expires_height = desk.rail.expiry(attempt).await.unwrap_or(attempt.expires_height);
         let sighted = desk.rail.standing_sighting(attempt).await.map_err(said)?;
+        let nonce = nonce.ok_or("the ledger keeps no nonces")?;
         let (key_nonce, final_height) = (nonce.nonce.0, nonce.final_height);
         Ok(Facts { seen, key_nonce, final_height, expires_height, sighted })
     }

@@ -11,9 +11,10 @@ use axum::http::Request;
 use landfall_api::{ApiConfig, router};
 use landfall_core::attempt::Signed;
 use landfall_core::claim::ClaimKey;
-use landfall_core::rail::{
-    Broadcast, EndpointHealth, Funds, Later, LedgerNonce, Look, Rail, RailError,
+use landfall_core::ledger::{
+    Broadcast, Later, Ledger, LedgerNonce, Look, Manner, Progress, RailError, Waiting,
 };
+use landfall_core::rail::{EndpointHealth, Funds, Rail};
 use landfall_core::{Attempt, Clock, Landing, LaneId, Nonce, Outcome, Payload, Purpose, RailName};
 use landfall_engine::{Engine, Parts, Settings};
 use landfall_lanes::{HighWater, TimerClock};
@@ -36,17 +37,56 @@ impl Obliging {
 }
 
 #[async_trait]
-impl Rail for Obliging {
-    fn stages(&self) -> landfall_core::AttemptStages {
-        landfall_core::near::STAGES
-    }
-
+impl Ledger for Obliging {
     fn name(&self) -> RailName {
         RailName::Near
     }
 
     fn lanes(&self) -> Vec<LaneId> {
         vec![Obliging::lane()]
+    }
+
+    fn owns(&self, _: &LaneId) -> bool {
+        true
+    }
+
+    fn manner(&self) -> Manner {
+        Manner::OVERTAKES
+    }
+
+    async fn broadcast(&self, attempt: &Attempt, _: u32) -> Broadcast {
+        Broadcast::Sent(self.look(attempt).await.ok())
+    }
+
+    async fn look(&self, attempt: &Attempt) -> Result<Look, RailError> {
+        Ok(Look::Landed(Landing {
+            block_height: self.height.fetch_add(1, Ordering::Relaxed),
+            block_hash: "block".into(),
+            outcomes: attempt.members.iter().map(|_| Outcome::Done).collect(),
+        }))
+    }
+
+    async fn inquest(&self, attempt: &Attempt, _: &[Later]) -> Result<Look, RailError> {
+        self.look(attempt).await
+    }
+
+    async fn nonce(&self, _: &LaneId) -> Result<Option<LedgerNonce>, RailError> {
+        Ok(Some(LedgerNonce { nonce: Nonce(7), final_height: 1 }))
+    }
+
+    async fn nonces(&self) -> Result<Vec<(LaneId, LedgerNonce)>, RailError> {
+        Ok(vec![(Obliging::lane(), LedgerNonce { nonce: Nonce(7), final_height: 1 })])
+    }
+
+    async fn pulse(&self, _: &[Waiting]) -> Result<Vec<Progress>, RailError> {
+        Ok(vec![])
+    }
+}
+
+#[async_trait]
+impl Rail for Obliging {
+    fn stages(&self) -> landfall_core::AttemptStages {
+        landfall_core::near::STAGES
     }
 
     fn preparation(&self, _: &Payload) -> Option<ClaimKey> {
@@ -75,30 +115,6 @@ impl Rail for Obliging {
             base_height: 1,
             expires_height: u64::MAX,
         })
-    }
-
-    async fn broadcast(&self, attempt: &Attempt, _: u32) -> Broadcast {
-        Broadcast::Sent(self.look(attempt, &[]).await.ok())
-    }
-
-    async fn look(&self, attempt: &Attempt, _: &[Later]) -> Result<Look, RailError> {
-        Ok(Look::Landed(Landing {
-            block_height: self.height.fetch_add(1, Ordering::Relaxed),
-            block_hash: "block".into(),
-            outcomes: attempt.members.iter().map(|_| Outcome::Done).collect(),
-        }))
-    }
-
-    async fn nonce(&self, _: &LaneId) -> Result<LedgerNonce, RailError> {
-        Ok(LedgerNonce { nonce: Nonce(7), final_height: 1 })
-    }
-
-    async fn nonces(&self) -> Result<Vec<(LaneId, LedgerNonce)>, RailError> {
-        Ok(vec![(Obliging::lane(), self.nonce(&Obliging::lane()).await?)])
-    }
-
-    async fn pulse(&self) -> Result<Vec<(LaneId, Nonce)>, RailError> {
-        Ok(vec![])
     }
 
     async fn funds(&self) -> Result<Funds, RailError> {

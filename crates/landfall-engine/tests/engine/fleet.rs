@@ -78,8 +78,8 @@ async fn what_is_adrift_is_left_to_the_worker_that_has_the_key_now_and_then() {
         assert_eq!(other.state("k").await, "QUEUED_VERIFICATION");
         *other.rail.net.lock() = Net::Good;
         other.crash().await;
-        let lanes = &other.settings.lanes;
-        other.sleep(lanes.fence_after_ms + 2 * lanes.renew_ms).await;
+        let fence_after_ms = other.rail.manner.lock().fence_after_ms;
+        other.sleep(fence_after_ms + 2 * other.settings.lanes.renew_ms).await;
         assert_eq!((other.state("k").await, other.paid("alice.near")), ("COMPLETED", 1));
     }
 }

@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use landfall_core::attempt::{Landing, Outcome, Shortage, Sighting, Signed};
-use landfall_core::rail::{
-    Broadcast, EndpointHealth, Funds, Later, LedgerNonce, Look, Rail, RailError, Refusal,
+use landfall_core::ledger::{
+    Broadcast, Later, Ledger, LedgerNonce, Look, Manner, Progress, RailError, Reach, Refusal,
+    Waiting,
 };
+use landfall_core::rail::{EndpointHealth, Funds, Rail};
 use landfall_core::{
     Attempt, Certificate, CertificateKind, ClaimKey, LaneId, Nonce, Payload, Purpose, RailName,
 };
@@ -69,6 +71,7 @@ pub struct FakeRail {
     pub keyless: Mutex<BTreeSet<LaneId>>,
     /// How long a broadcast takes to land.
     pub block_ms: Mutex<u64>,
+    pub manner: Mutex<Manner>,
 }
 
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -105,6 +108,7 @@ impl FakeRail {
             sightings: Mutex::default(),
             keyless: Mutex::default(),
             block_ms: Mutex::new(0),
+            manner: Mutex::new(Manner::OVERTAKES),
         }
     }
 
@@ -194,17 +198,126 @@ fn pay(state: &mut State, tx: &Tx, hash: &str) -> Vec<Outcome> {
 }
 
 #[async_trait]
-impl Rail for FakeRail {
-    fn stages(&self) -> landfall_core::AttemptStages {
-        landfall_core::near::STAGES
-    }
-
+impl Ledger for FakeRail {
     fn name(&self) -> RailName {
         RailName::Near
     }
 
     fn lanes(&self) -> Vec<LaneId> {
         self.lanes.clone()
+    }
+
+    fn owns(&self, _: &LaneId) -> bool {
+        true
+    }
+
+    fn manner(&self) -> Manner {
+        *self.manner.lock()
+    }
+
+    async fn broadcast(&self, attempt: &Attempt, _: u32) -> Broadcast {
+        {
+            let mut state = self.state.lock();
+            state.broadcasts += 1;
+            state.in_flight += 1;
+            state.in_flight_max = state.in_flight_max.max(state.in_flight);
+        }
+        let block_ms = *self.block_ms.lock();
+        tokio::time::sleep(std::time::Duration::from_millis(block_ms)).await;
+        self.state.lock().in_flight -= 1;
+        let unsure = |shortage| Broadcast::Unsure { cause: "lost".into(), shortage };
+        if self.ask().is_err() {
+            return unsure(None);
+        }
+        let net = *self.net.lock();
+        match net {
+            Net::LoseRequest => return unsure(None),
+            Net::Refuse => {
+                let reason = "bad signature".to_owned();
+                return Broadcast::Refused(Refusal { reason, relays_fault: true });
+            }
+            Net::Good | Net::LoseAnswer => self.land(&attempt.hash, &attempt.bytes),
+        }
+        if self.state.lock().native == 0 {
+            return unsure(Some(Shortage::Native));
+        }
+        match net {
+            Net::LoseAnswer => unsure(None),
+            _ => Broadcast::Sent(
+                self.state.lock().landed.get(&attempt.hash).cloned().map(Look::Landed),
+            ),
+        }
+    }
+
+    async fn look(&self, attempt: &Attempt) -> Result<Look, RailError> {
+        self.ask()?;
+        if *self.blind.lock() {
+            return Err(RailError::Unavailable("the nodes contradict each other".into()));
+        }
+        if let Some(sighting) = self.sightings.lock().pop() {
+            return Ok(Look::Adrift { why: "seen".into(), sightings: vec![sighting] });
+        }
+        let state = self.state.lock();
+        if let Some(landing) = state.landed.get(&attempt.hash) {
+            return Ok(Look::Landed(landing.clone()));
+        }
+        Ok(Look::Adrift { why: "unknown".into(), sightings: Vec::new() })
+    }
+
+    async fn inquest(&self, attempt: &Attempt, later: &[Later]) -> Result<Look, RailError> {
+        self.ask()?;
+        let state = self.state.lock();
+        if let Some(landing) = state.landed.get(&attempt.hash) {
+            return Ok(Look::Landed(landing.clone()));
+        }
+        let used = state.nonces[&attempt.lane];
+        if used < attempt.nonce.0 {
+            return Ok(Look::Adrift { why: "unknown".into(), sightings: Vec::new() });
+        }
+        Ok(match later.iter().find(|later| later.landed_height.is_some()) {
+            Some(later) => Look::Sunk(Certificate {
+                kind: CertificateKind::NoncePassed,
+                summary: format!("passed by {}", later.hash),
+                evidence: serde_json::Value::Null,
+            }),
+            None if later.is_empty() => Look::Foreign(format!("nonce {used} is not ours")),
+            None => Look::Adrift { why: "a later one is open".into(), sightings: Vec::new() },
+        })
+    }
+
+    async fn nonce(&self, lane: &LaneId) -> Result<Option<LedgerNonce>, RailError> {
+        self.ask()?;
+        if self.keyless.lock().contains(lane) {
+            return Err(RailError::Misconfigured("the key is not on the account".into()));
+        }
+        let state = self.state.lock();
+        Ok(Some(LedgerNonce { nonce: Nonce(state.nonces[lane]), final_height: state.height }))
+    }
+
+    async fn nonces(&self) -> Result<Vec<(LaneId, LedgerNonce)>, RailError> {
+        self.ask()?;
+        let state = self.state.lock();
+        let of = |lane: &LaneId| {
+            let nonce = Nonce(state.nonces[lane]);
+            (lane.clone(), LedgerNonce { nonce, final_height: state.height })
+        };
+        Ok(self.lanes.iter().map(of).collect())
+    }
+
+    async fn pulse(&self, _: &[Waiting]) -> Result<Vec<Progress>, RailError> {
+        let progress = |(lane, ledger): (LaneId, LedgerNonce)| Progress {
+            lane,
+            reach: Reach::UpTo(ledger.nonce),
+            is_final: false,
+        };
+        Ok(self.nonces().await?.into_iter().map(progress).collect())
+    }
+}
+
+#[async_trait]
+impl Rail for FakeRail {
+    fn stages(&self) -> landfall_core::AttemptStages {
+        landfall_core::near::STAGES
     }
 
     fn preparation(&self, payload: &Payload) -> Option<ClaimKey> {
@@ -255,90 +368,6 @@ impl Rail for FakeRail {
             base_height: 0,
             expires_height: 1_000,
         })
-    }
-
-    async fn broadcast(&self, attempt: &Attempt, _: u32) -> Broadcast {
-        {
-            let mut state = self.state.lock();
-            state.broadcasts += 1;
-            state.in_flight += 1;
-            state.in_flight_max = state.in_flight_max.max(state.in_flight);
-        }
-        let block_ms = *self.block_ms.lock();
-        tokio::time::sleep(std::time::Duration::from_millis(block_ms)).await;
-        self.state.lock().in_flight -= 1;
-        let unsure = |shortage| Broadcast::Unsure { cause: "lost".into(), shortage };
-        if self.ask().is_err() {
-            return unsure(None);
-        }
-        let net = *self.net.lock();
-        match net {
-            Net::LoseRequest => return unsure(None),
-            Net::Refuse => {
-                let reason = "bad signature".to_owned();
-                return Broadcast::Refused(Refusal { reason, relays_fault: true });
-            }
-            Net::Good | Net::LoseAnswer => self.land(&attempt.hash, &attempt.bytes),
-        }
-        if self.state.lock().native == 0 {
-            return unsure(Some(Shortage::Native));
-        }
-        match net {
-            Net::LoseAnswer => unsure(None),
-            _ => Broadcast::Sent(
-                self.state.lock().landed.get(&attempt.hash).cloned().map(Look::Landed),
-            ),
-        }
-    }
-
-    async fn look(&self, attempt: &Attempt, later: &[Later]) -> Result<Look, RailError> {
-        self.ask()?;
-        if *self.blind.lock() {
-            return Err(RailError::Unavailable("the nodes contradict each other".into()));
-        }
-        if let Some(sighting) = self.sightings.lock().pop() {
-            return Ok(Look::Adrift { why: "seen".into(), sightings: vec![sighting] });
-        }
-        let state = self.state.lock();
-        if let Some(landing) = state.landed.get(&attempt.hash) {
-            return Ok(Look::Landed(landing.clone()));
-        }
-        let used = state.nonces[&attempt.lane];
-        if used < attempt.nonce.0 {
-            return Ok(Look::Adrift { why: "unknown".into(), sightings: Vec::new() });
-        }
-        Ok(match later.iter().find(|later| later.landed_height.is_some()) {
-            Some(later) => Look::Sunk(Certificate {
-                kind: CertificateKind::NoncePassed,
-                summary: format!("passed by {}", later.hash),
-                evidence: serde_json::Value::Null,
-            }),
-            None if later.is_empty() => Look::Foreign(format!("nonce {used} is not ours")),
-            None => Look::Adrift { why: "a later one is open".into(), sightings: Vec::new() },
-        })
-    }
-
-    async fn nonce(&self, lane: &LaneId) -> Result<LedgerNonce, RailError> {
-        self.ask()?;
-        if self.keyless.lock().contains(lane) {
-            return Err(RailError::Misconfigured("the key is not on the account".into()));
-        }
-        let state = self.state.lock();
-        Ok(LedgerNonce { nonce: Nonce(state.nonces[lane]), final_height: state.height })
-    }
-
-    async fn nonces(&self) -> Result<Vec<(LaneId, LedgerNonce)>, RailError> {
-        self.ask()?;
-        let state = self.state.lock();
-        let of = |lane: &LaneId| {
-            let nonce = Nonce(state.nonces[lane]);
-            (lane.clone(), LedgerNonce { nonce, final_height: state.height })
-        };
-        Ok(self.lanes.iter().map(of).collect())
-    }
-
-    async fn pulse(&self) -> Result<Vec<(LaneId, Nonce)>, RailError> {
-        Ok(self.nonces().await?.into_iter().map(|(lane, ledger)| (lane, ledger.nonce)).collect())
     }
 
     async fn funds(&self) -> Result<Funds, RailError> {

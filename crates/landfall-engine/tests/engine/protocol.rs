@@ -97,7 +97,9 @@ async fn a_crash_at_any_time_neither_loses_nor_repeats_a_payment() {
 
 #[tokio::test(start_paused = true)]
 async fn a_fence_decides_what_is_adrift_and_leaves_a_death_certificate() {
-    let world = World::with(1, |settings| settings.lanes.fence_after_ms = 5_000).await;
+    let rail = FakeRail::new(1);
+    rail.manner.lock().fence_after_ms = 5_000;
+    let world = World::on(rail, |_| {}).await;
     world.rail.state.lock().registered.insert("alice.near".into());
     *world.rail.net.lock() = Net::LoseRequest;
     world.submit("k", "alice.near", 10).await;
@@ -150,7 +152,8 @@ async fn an_attempt_in_a_block_of_which_nobody_tells_the_outcome_is_shown_as_adr
     *world.rail.net.lock() = Net::LoseAnswer;
     *world.rail.blind.lock() = true;
     world.submit("k", "alice.near", 10).await;
-    world.sleep(world.settings.lanes.fence_after_ms + 2_000).await;
+    let finality_ms = world.rail.manner.lock().finality_ms;
+    world.sleep(finality_ms + 2_000).await;
     assert!(world.alerts().await.contains(&"adrift".to_owned()));
     *world.rail.blind.lock() = false;
     world.sleep(60_000).await;

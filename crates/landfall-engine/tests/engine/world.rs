@@ -29,9 +29,13 @@ impl World {
     }
 
     pub async fn with(lanes: usize, change: impl FnOnce(&mut Settings)) -> World {
+        World::on(FakeRail::new(lanes), change).await
+    }
+
+    pub async fn on(rail: FakeRail, change: impl FnOnce(&mut Settings)) -> World {
         let clock: Arc<dyn Clock> = Arc::new(TimerClock::starting_at(1_700_000_000_000));
         let store = Arc::new(MemoryStore::new(clock.clone()).shared());
-        let rail = Arc::new(FakeRail::new(lanes));
+        let rail = Arc::new(rail);
         let high_water = Arc::new(HighWater::in_memory());
         let mut settings = Settings::default();
         change(&mut settings);

@@ -437,9 +437,9 @@ async fn nonces_come_from_the_newest_block_that_a_quorum_has_reached() {
     world.node(2, |node| (node.final_height, node.nonces) = (90, vec![(0, 3)]));
     let lane = world.rail.lanes().remove(0);
     let expected = LedgerNonce { nonce: Nonce(4), final_height: 100 };
-    assert_eq!(world.rail.nonce(&lane).await, Ok(expected));
+    assert_eq!(world.rail.nonce(&lane).await, Ok(Some(expected)));
     assert_eq!(world.rail.nonces().await, Ok(vec![(lane.clone(), expected)]));
-    assert_eq!(world.rail.pulse().await.unwrap()[0].0, lane);
+    assert_eq!(world.rail.pulse(&[]).await.unwrap()[0].lane, lane);
     world.node(0, |node| node.down = true);
     world.node(1, |node| node.down = true);
     assert!(matches!(world.rail.nonce(&lane).await, Err(RailError::Unavailable(_))));

@@ -167,7 +167,12 @@ impl World {
     }
 
     pub async fn look(&self, attempt: &Attempt, later: &[Later]) -> Look {
-        self.rail.look(attempt, later).await.unwrap()
+        match self.rail.look(attempt).await.unwrap() {
+            Look::Adrift { sightings, .. } if sightings.is_empty() => {
+                self.rail.inquest(attempt, later).await.unwrap()
+            }
+            look => look,
+        }
     }
 
     pub fn count(&self, method: &str) -> usize {

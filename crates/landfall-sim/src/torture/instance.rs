@@ -8,7 +8,7 @@ use landfall_core::courier::Courier;
 use landfall_core::rail::Rail;
 use landfall_core::store::Store;
 use landfall_engine::{Engine, Parts, Settings};
-use landfall_lanes::{HighWater, LaneSettings};
+use landfall_lanes::HighWater;
 use landfall_queue_ring::RingQueue;
 use landfall_rail_near::{Key, NearRail, NearSettings};
 use landfall_rpc::{Endpoints, Url};
@@ -94,7 +94,8 @@ impl Instance {
                 .expect("a world has nodes");
         let keys = self.keys.iter();
         let keys = keys.map(|key| Key::parse(&key.to_string()).expect("a well-formed key"));
-        let settings = NearSettings::new(CHAIN_ID, TOKEN, RELAY, keys.collect());
+        let mut settings = NearSettings::new(CHAIN_ID, TOKEN, RELAY, keys.collect());
+        (settings.manner.fence_after_ms, settings.manner.finality_ms) = (15_000, 15_000);
         let rail = NearRail::new(settings, endpoints, clock.clone()).expect("a sound rail");
         vec![Arc::new(rail)]
     }
@@ -141,7 +142,6 @@ fn settings_of(name: &str) -> Settings {
         aside_max_ms: 20_000,
         pause_max_ms: 20_000,
         sweep_push_ms: 5_000,
-        lanes: LaneSettings { fence_after_ms: 15_000, ..LaneSettings::default() },
         ..Settings::default()
     }
 }

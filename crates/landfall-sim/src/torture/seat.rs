@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use landfall_core::Clock;
-use landfall_lanes::beacon::Beacon;
+use landfall_lanes::watched::Watched;
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -100,7 +100,7 @@ pub struct Seat {
     pub trace: Arc<Trace>,
     pub base: Arc<dyn Clock>,
     offset_ms: AtomicI64,
-    frozen: Beacon<bool>,
+    frozen: Watched<bool>,
     /// Told when the instance must die here.
     pub dying: Notify,
     doomed: AtomicBool,
@@ -123,7 +123,7 @@ impl Seat {
             trace,
             base,
             offset_ms: AtomicI64::new(0),
-            frozen: Beacon::new(false),
+            frozen: Watched::new(false),
             dying: Notify::new(),
             doomed: AtomicBool::new(false),
             strike: Mutex::new(None),

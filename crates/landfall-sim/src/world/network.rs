@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use landfall_core::Clock;
-use landfall_lanes::beacon::Beacon;
+use landfall_lanes::watched::Watched;
 use landfall_rpc::{HttpAnswer, Transport, TransportError, Url};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -77,14 +77,14 @@ pub fn node_of(url: &Url) -> usize {
 pub struct Network {
     pub ledger: Mutex<Ledger>,
     switches: Mutex<Vec<Switch>>,
-    blocks: Beacon<u64>,
+    blocks: Watched<u64>,
     clock: Arc<dyn Clock>,
 }
 
 impl Network {
     pub fn new(ledger: Ledger, nodes: usize, clock: Arc<dyn Clock>) -> Network {
         Network {
-            blocks: Beacon::new(ledger.height()),
+            blocks: Watched::new(ledger.height()),
             ledger: Mutex::new(ledger),
             switches: Mutex::new(vec![Switch::default(); nodes]),
             clock,

@@ -117,9 +117,6 @@ fn engine_settings(config: &Config, role: Role, instance: String) -> EngineSetti
         lanes: LaneSettings {
             lease_ms: engine.lease_ms,
             renew_ms: engine.renew_ms,
-            fence_after_ms: engine.fence_after_ms,
-            rebroadcast_ms: engine.rebroadcast_ms,
-            rebroadcast_max_ms: engine.rebroadcast_max_ms,
             ..LaneSettings::default()
         },
         ..defaults

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use landfall_core::Clock;
+use landfall_core::ledger::Manner;
 use landfall_core::near::Terms;
 use landfall_rail_near::{Key, Limits, NearRail, NearSettings, TGAS};
 use landfall_rpc::{BreakerSettings, Endpoints, HttpTransport, Settings as RpcSettings};
@@ -126,7 +127,7 @@ pub fn near_intake(config: &Config, network: &str, clock: Arc<dyn Clock>) -> Res
         })
     };
     let keys = near.access_keys.iter().enumerate().map(read).collect::<Result<Vec<Key>>>()?;
-    let terms = terms(config, network);
+    let (terms, engine) = (terms(config, network), &config.engine);
     let settings = NearSettings {
         limits: Limits {
             actions: near.batch_max as usize,
@@ -137,6 +138,13 @@ pub fn near_intake(config: &Config, network: &str, clock: Arc<dyn Clock>) -> Res
         },
         deposit_max: u128::from(near.deposit_max_millinear) * MILLINEAR,
         broadcast_timeout: Duration::from_millis(near.rpc_timeout_ms),
+        manner: Manner {
+            fence_after_ms: engine.fence_after_ms,
+            finality_ms: engine.fence_after_ms,
+            rebroadcast_ms: engine.rebroadcast_ms,
+            rebroadcast_max_ms: engine.rebroadcast_max_ms,
+            ..Manner::OVERTAKES
+        },
         ..NearSettings::new(&terms.network, &terms.token, &terms.sender, keys)
     };
     NearRail::with_or_without_keys(settings, endpoints(config, clock.clone())?, clock)

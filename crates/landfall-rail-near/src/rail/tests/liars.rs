@@ -179,7 +179,7 @@ async fn one_nodes_nonces_neither_halt_nor_hide() {
         world.node(1, |node| node.lie = Some(lie));
         let lane = world.rail.lanes().remove(0);
         let expected = LedgerNonce { nonce: Nonce(4), final_height: 100 };
-        assert_eq!(world.rail.nonce(&lane).await, Ok(expected));
+        assert_eq!(world.rail.nonce(&lane).await, Ok(Some(expected)));
         assert_eq!(world.rail.nonces().await, Ok(vec![(lane, expected)]));
         let caught = caught(&world, 1).expect("who contradicts a quorum is caught");
         assert!(caught.quorum_says.contains("4"), "{caught:?}");

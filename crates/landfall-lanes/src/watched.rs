@@ -9,7 +9,13 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// The value's owner.
-pub struct Beacon<T>(Arc<Inner<T>>);
+pub struct Watched<T>(Arc<Inner<T>>);
+
+impl<T> Clone for Watched<T> {
+    fn clone(&self) -> Watched<T> {
+        Watched(self.0.clone())
+    }
+}
 
 struct Inner<T> {
     /// The value, and how often it was changed.
@@ -23,9 +29,9 @@ pub struct Watcher<T> {
     seen: u64,
 }
 
-impl<T: Clone> Beacon<T> {
-    pub fn new(value: T) -> Beacon<T> {
-        Beacon(Arc::new(Inner { state: Mutex::new((value, 0)), changed: Notify::new() }))
+impl<T: Clone> Watched<T> {
+    pub fn new(value: T) -> Watched<T> {
+        Watched(Arc::new(Inner { state: Mutex::new((value, 0)), changed: Notify::new() }))
     }
 
     pub fn get(&self) -> T {
@@ -99,27 +105,27 @@ mod tests {
 
     #[tokio::test]
     async fn watchers_are_woken_in_the_order_in_which_they_came() {
-        let beacon = Arc::new(Beacon::new(0));
+        let watched = Arc::new(Watched::new(0));
         let order = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = tokio::task::JoinSet::new();
         for name in 0..50 {
-            let (mut watcher, order) = (beacon.watch(), order.clone());
+            let (mut watcher, order) = (watched.watch(), order.clone());
             tasks.spawn(async move {
                 watcher.until(|value| *value == 1).await;
                 order.lock().push(name);
             });
             tokio::task::yield_now().await;
         }
-        beacon.set(1);
+        watched.set(1);
         while tasks.join_next().await.is_some() {}
         assert_eq!(*order.lock(), (0..50).collect::<Vec<_>>());
     }
 
     #[tokio::test]
     async fn a_change_between_two_looks_is_not_missed() {
-        let beacon = Beacon::new(0);
-        let mut watcher = beacon.watch();
-        beacon.set(7);
+        let watched = Watched::new(0);
+        let mut watcher = watched.watch();
+        watched.set(7);
         assert_eq!(watcher.changed().await, 7);
     }
 }
