@@ -26,6 +26,8 @@ pub struct ApiConfig {
     pub body_limit_bytes: usize,
     /// Largest body of many transfers: 1,000 of about 4 KiB each.
     pub many_limit_bytes: usize,
+    /// How long a body may take to arrive.
+    pub body_timeout: Duration,
     /// Transfers in one request: one commit's worth, so that no request holds up the others.
     pub many_max: usize,
     /// Requests per second and API key, each transfer of many counting as one; none is no limit.
@@ -48,6 +50,7 @@ impl ApiConfig {
             auth: Auth::Off,
             body_limit_bytes: 64 * 1024,
             many_limit_bytes: 4 * 1024 * 1024,
+            body_timeout: Duration::from_secs(30),
             many_max: 1_000,
             rate_limit_per_s: None,
             adrift_after_ms: 60_000,

@@ -8,7 +8,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::serve::ListenerExt as _;
 use landfall_core::Clock;
 use landfall_engine::Role;
 use tokio::net::TcpListener;
@@ -17,6 +16,7 @@ use tokio::sync::watch;
 
 use crate::cli::{ConfigArguments, RoleArgument};
 use crate::config::{self, Auth, Config, Need, QueueUrl, Sources};
+use crate::doors::{Doors, Patience};
 use crate::failure::{Failure, Result};
 use crate::folder::Folder;
 use crate::wire::{self, Relay};
@@ -118,17 +118,11 @@ pub async fn until_told(
     mut leave: Leave,
 ) -> Result<()> {
     let grace = Duration::from_millis(config.engine.grace_ms);
-    let (stop, mut stopped) = watch::channel(false);
-    // An answer is small: it must not wait for the acknowledgement of the one before.
-    let listener = listener.tap_io(|stream| {
-        let _ = stream.set_nodelay(true);
-    });
-    let told = async move {
-        // The sender lives as long as the relay; its end means the same.
-        let _ = stopped.wait_for(|stop| *stop).await;
-    };
-    let server = axum::serve(listener, relay.router).with_graceful_shutdown(told);
-    let mut serving = tokio::spawn(server.into_future());
+    let (stop, stopped) = watch::channel(false);
+    let patience =
+        Patience { head_ms: config.api.head_timeout_ms, idle_ms: config.api.idle_timeout_ms };
+    let doors = Doors::new(clock.clone(), patience, config.api.connections_max);
+    let mut serving = tokio::spawn(doors.serve(listener, relay.router, stopped));
     tokio::select! {
         ended = &mut serving => {
             let why = ended.map_or_else(|error| error.to_string(), |ended| format!("{ended:?}"));

@@ -35,6 +35,19 @@ settings! {
         /// Requests a second that each key may make, each payout of `POST /transfers` counting as
         /// one; 0 is without limit.
         rate_limit_per_s: u64 = "0", in 0..=1000000;
+        /// Most connections at once; fewer where the process may not have so many file descriptors
+        /// (of which some are kept for the store and the ledgers). When all are taken, a newcomer
+        /// gets the place of whoever has been waiting without a request for longest.
+        connections_max: u64 = "10000", in 8..=1000000;
+        /// How long a client may take over a request's head, from the connection's beginning or
+        /// the head's first byte on; then the connection is closed.
+        head_timeout_ms: u64 = "10000", in 100..=600000;
+        /// How long a request's body may take to arrive, then it is refused with 408. Four
+        /// mebibytes need no more than a megabit a second.
+        body_timeout_ms: u64 = "30000", in 100..=600000;
+        /// How long a connection is kept open without a request; longer than the minute for which
+        /// load balancers keep theirs, so that it is they who close.
+        idle_timeout_ms: u64 = "75000", in 100..=3600000;
     }
     /// The truth: where transfers and attempts are kept.
     store: Store {

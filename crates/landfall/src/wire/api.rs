@@ -1,6 +1,7 @@
 //! The HTTP API, as the configuration says.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use landfall_api::ApiConfig;
 use landfall_core::Clock;
@@ -32,6 +33,7 @@ pub fn api_config(
         body_limit_bytes: api.body_limit_bytes as usize,
         many_limit_bytes: api.many_limit_bytes as usize,
         many_max: api.many_max as usize,
+        body_timeout: Duration::from_millis(api.body_timeout_ms),
         rate_limit_per_s: Some(number(api.rate_limit_per_s)).filter(|rate| *rate > 0),
         adrift_after_ms: config.engine.fence_after_ms,
         ..ApiConfig::new(env!("CARGO_PKG_VERSION"), clock)

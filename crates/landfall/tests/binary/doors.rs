@@ -1,0 +1,162 @@
+//! The doors of a running relay: slow clients, crowds, and a stop among them.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::world::{Process, Relay, Simulator, get, request, wait_for};
+
+/// Far below the grace of a stop, and far above what leaving takes on a machine that is busy.
+const AT_ONCE: Duration = Duration::from_secs(10);
+
+struct World {
+    simulator: Simulator,
+    _folder: tempfile::TempDir,
+    relay: Relay,
+}
+
+fn world() -> World {
+    let folder = tempfile::tempdir().expect("a folder");
+    let simulator = Simulator::start(folder.path(), &["--keys", "2", "--block-ms", "100"]);
+    let relay = Relay::on(&simulator, folder.path());
+    World { simulator, _folder: folder, relay }
+}
+
+/// A connection on which so much was sent and no more.
+fn half_sent(relay: &Relay, bytes: &str) -> TcpStream {
+    let address = relay.url.strip_prefix("http://").expect("an http URL");
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.set_read_timeout(Some(Duration::from_secs(40))).expect("a timeout");
+    stream.write_all(bytes.as_bytes()).expect("sent");
+    stream
+}
+
+/// All that comes back until the other side closes.
+fn rest(stream: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    // A connection that is reset is closed too.
+    let _ = stream.read_to_end(&mut bytes);
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+const HALF_A_BODY: &str = "POST /transfer HTTP/1.1\r\nHost: relay\r\nX-Idempotency-Key: half\r\n\
+     Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"receiver_id\"";
+
+#[test]
+fn no_half_sent_request_holds_up_a_stop() {
+    let world = world();
+    let process = world.relay.serve();
+    world.relay.until_ready();
+    let _silent = half_sent(&world.relay, "");
+    let _head = half_sent(&world.relay, "POST /t");
+    let _body = half_sent(&world.relay, HALF_A_BODY);
+    // They were accepted before this one, so the relay has them.
+    get(&format!("{}/ready", world.relay.url)).expect("ready");
+    let begun = Instant::now();
+    assert_eq!(process.terminate(), Some(0));
+    assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_whole_request_is_answered_though_the_relay_is_told_to_stop() {
+    let world = world();
+    let process = world.relay.serve();
+    world.relay.until_ready();
+    world.simulator.post("/sim/faults", &json!({"down": true}));
+    world.relay.pay("waiting", "alice.near", 1);
+    let ask = "GET /transfer/waiting?wait=30s HTTP/1.1\r\nHost: relay\r\n\r\n";
+    let mut waiting = half_sent(&world.relay, ask);
+    get(&format!("{}/ready", world.relay.url)).expect("ready");
+    let begun = Instant::now();
+    process.signal("-TERM");
+    let answer = rest(&mut waiting);
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    assert_eq!(process.terminate(), Some(0));
+    assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
+}
+
+/// Serves with no more than so many file descriptors.
+fn serve_with_descriptors(relay: &Relay, most: usize) -> Process {
+    let command = relay.command(&["serve"]);
+    let mut shell = Command::new("sh");
+    let limited = format!("ulimit -n {most} && exec \"$0\" serve");
+    shell.args(["-c", &limited]).arg(command.get_program()).current_dir(&relay.folder).env_clear();
+    shell.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
+    shell.envs(relay.variables.iter().cloned());
+    Process::start(&mut shell)
+}
+
+#[test]
+fn more_half_open_connections_than_descriptors_end_nothing() {
+    let world = world();
+    let process = serve_with_descriptors(&world.relay, 256);
+    world.relay.until_ready();
+    let crowd: Vec<TcpStream> = (0..300).map(|_| half_sent(&world.relay, "POST /t")).collect();
+    let begun = Instant::now();
+    world.relay.pay("among-a-crowd", "alice.near", 1);
+    assert!(begun.elapsed() < AT_ONCE, "newcomers are let in: {:?}", begun.elapsed());
+    world.relay.completed("among-a-crowd");
+    drop(crowd);
+    assert_eq!(process.terminate(), Some(0));
+}
+
+#[test]
+fn whoever_is_slow_is_shown_out() {
+    let mut world = world();
+    world.relay.set("LANDFALL_API__HEAD_TIMEOUT_MS", "300");
+    world.relay.set("LANDFALL_API__BODY_TIMEOUT_MS", "300");
+    world.relay.set("LANDFALL_API__IDLE_TIMEOUT_MS", "600");
+    let process = world.relay.serve();
+    world.relay.until_ready();
+    for nothing_or_half in ["", "POST /t"] {
+        assert_eq!(rest(&mut half_sent(&world.relay, nothing_or_half)), "");
+    }
+    let answer = rest(&mut half_sent(&world.relay, HALF_A_BODY));
+    assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+    assert!(answer.ends_with("{\"error\":\"body: did not arrive within 300 ms\"}"), "{answer}");
+    let idle = rest(&mut half_sent(&world.relay, "GET /ready HTTP/1.1\r\nHost: relay\r\n\r\n"));
+    assert!(idle.starts_with("HTTP/1.1 200 "), "{idle}");
+    assert_eq!(process.terminate(), Some(0));
+}
+
+#[test]
+fn what_is_no_http_is_told_so_in_json() {
+    let world = world();
+    let process = world.relay.serve();
+    world.relay.until_ready();
+    let many: String = (0..200).map(|n| format!("X-{n}: y\r\n")).collect();
+    let check = |bytes: &str, status: u16, said: &str| {
+        let answer = rest(&mut half_sent(&world.relay, bytes));
+        let sent = &bytes[..bytes.len().min(60)];
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{sent:?}: {answer}");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a whole answer");
+        assert!(head.contains("content-type: application/json"), "{head}");
+        assert!(head.contains(&format!("content-length: {}", body.len())), "{head} {body}");
+        let body: Value = serde_json::from_str(body).expect("JSON");
+        assert!(body["error"].as_str().expect("an error").contains(said), "{body}");
+    };
+    check("this is no HTTP\r\n\r\n", 400, "not HTTP/1.1");
+    check("GET / HTTP/1.1\r\nBad Header\r\n\r\n", 400, "not HTTP/1.1");
+    check(&format!("GET / HTTP/1.1\r\n{many}\r\n"), 431, "headers");
+    let long = "a".repeat(70_000);
+    check(&format!("GET /{long} HTTP/1.1\r\n\r\n"), 431, "too large");
+    check(&format!("GET / HTTP/1.1\r\nX: {long}\r\n\r\n"), 431, "too large");
+    assert!(request("GET", &format!("{}/ready", world.relay.url), &[], "").is_some());
+    assert_eq!(process.terminate(), Some(0));
+}
+
+#[test]
+fn a_full_house_lets_newcomers_in_by_showing_out_who_waits() {
+    let mut world = world();
+    world.relay.set("LANDFALL_API__CONNECTIONS_MAX", "8");
+    let process = world.relay.serve();
+    world.relay.until_ready();
+    let mut first = half_sent(&world.relay, "POST /t");
+    let _others: Vec<TcpStream> = (0..8).map(|_| half_sent(&world.relay, "POST /t")).collect();
+    wait_for("an answer", || get(&format!("{}/ready", world.relay.url)));
+    assert_eq!(rest(&mut first), "", "who has waited for longest goes first");
+    assert_eq!(process.terminate(), Some(0));
+}
