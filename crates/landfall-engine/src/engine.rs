@@ -22,7 +22,7 @@ use crate::line::Line;
 use crate::metrics::Metrics;
 use crate::runner::Runner;
 use crate::settings::Settings;
-use crate::status::{RailStatus, Status};
+use crate::status::{RailStatus, Snapshot, Status};
 use crate::sweeper;
 use crate::watch::Watch;
 
@@ -174,25 +174,30 @@ impl Engine {
 
     /// What operators see.
     pub async fn status(&self) -> Status {
-        let store_error = self.core.store.identity().await.err().map(|error| error.to_string());
+        let store_error = self.core.store.health().await.err().map(|error| error.to_string());
         let rails: Vec<RailStatus> = self.lines.iter().map(|line| line.status()).collect();
         let alerts = self.lines.iter().flat_map(|line| line.alerts().all()).collect();
         let ready = store_error.is_none() && !self.is_stopping();
         Status { store_error, rails, alerts, ready }
     }
 
-    /// Everything counted, in Prometheus' text format.
-    pub async fn render_metrics(&self) -> String {
+    /// Asks everything that somebody may want to be told.
+    pub async fn snapshot(&self) -> Snapshot {
         let status = self.status().await;
         let counts = self.core.store.counts().await.unwrap_or_default();
-        let of_lines: u64 = self.lines.iter().map(|line| line.restarts()).sum();
-        let restarts = of_lines + self.core.restarts.load(Ordering::Relaxed);
         let mut depths = Vec::new();
         for stage in landfall_core::Stage::ALL {
             depths.push((stage, self.depth(stage).await));
         }
         let put_aside = self.core.queue.put_aside().await.unwrap_or(0);
-        self.core.metrics.render(&status, &counts, (&depths, put_aside), restarts)
+        Snapshot { status, counts, depths, put_aside }
+    }
+
+    /// Everything counted, in Prometheus' text format. Asks nobody.
+    pub fn render_metrics(&self, snapshot: &Snapshot) -> String {
+        let of_lines: u64 = self.lines.iter().map(|line| line.restarts()).sum();
+        let restarts = of_lines + self.core.restarts.load(Ordering::Relaxed);
+        self.core.metrics.render(snapshot, restarts)
     }
 
     /// Has every lane of every rail halted.

@@ -9,7 +9,7 @@ use landfall_rpc::Url;
 use near_account_id::AccountId;
 
 use super::Secret;
-use super::kinds::{ApiKey, Auth, LogFormat, QueueUrl, StoreUrl};
+use super::kinds::{ApiKey, Auth, LogFormat, Metrics, QueueUrl, StoreUrl};
 use super::services::ServiceSpec;
 use super::table::settings;
 
@@ -23,9 +23,16 @@ settings! {
         /// out who can reach the port.
         auth: Auth = "keys";
         /// The callers, each with a key, a tenant (the scope of its idempotency keys) and scopes
-        /// ("submit", "read"). A key may be given as `sha256:` and its digest in hexadecimal, so
-        /// that the file does not hold it. In a variable: a JSON array.
+        /// ("submit", "read"; "operate" sees all of `/health`, and `/metrics`). A key may be given
+        /// as `sha256:` and its digest in hexadecimal, so that the file does not hold it. In a
+        /// variable: a JSON array.
         keys: Vec<ApiKey> = "";
+        /// Who may read `/metrics`: "key" wants one with the scope "operate" (where `api.auth` is
+        /// "keys"), "open" lets everybody.
+        metrics: Metrics = "key";
+        /// A second address that serves `/metrics` alone, without keys, for a network that only
+        /// Prometheus reaches.
+        metrics_listen: Option<SocketAddr> = "";
         /// Largest body of `POST /transfer`. A payout takes a few hundred bytes.
         body_limit_bytes: u64 = "65536", in 1024..=16777216;
         /// Largest body of `POST /transfers`. A thousand payouts with long memos fit.

@@ -34,8 +34,7 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::IsTerminal as _;
 use std::sync::Arc;
 
-use axum::Router;
-use landfall_api::router;
+use landfall_api::Api;
 use landfall_core::Clock;
 use landfall_core::courier::Courier;
 use landfall_core::rail::Rail;
@@ -129,7 +128,7 @@ fn engine_settings(config: &Config, role: Role, instance: String) -> EngineSetti
 /// A running relay, not yet listening.
 pub struct Relay {
     pub engine: Arc<Engine>,
-    pub router: Router,
+    pub api: Api,
     /// Of the NEAR rail, where it is on.
     pub network: Option<String>,
 }
@@ -182,5 +181,7 @@ pub async fn start(
     let mut api = api::api_config(config, near, clock)?;
     api.internal = api.internal.filter(|_| takes);
     api.takes = takes;
-    Ok(Relay { router: router(api, engine.clone()), engine, network: shown })
+    let api = landfall_api::api(api, engine.clone());
+    api.pulse.look().await;
+    Ok(Relay { api, engine, network: shown })
 }

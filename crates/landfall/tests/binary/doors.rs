@@ -5,9 +5,11 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use landfall_servers::Postgres;
 use serde_json::{Value, json};
 
-use crate::world::{Process, Relay, Simulator, get, request, wait_for};
+use crate::forwarder::Forwarder;
+use crate::world::{Process, Relay, Simulator, free_port, get, request, wait_for};
 
 /// Far below the grace of a stop, and far above what leaving takes on a machine that is busy.
 const AT_ONCE: Duration = Duration::from_secs(10);
@@ -158,5 +160,65 @@ fn a_full_house_lets_newcomers_in_by_showing_out_who_waits() {
     let _others: Vec<TcpStream> = (0..8).map(|_| half_sent(&world.relay, "POST /t")).collect();
     wait_for("an answer", || get(&format!("{}/ready", world.relay.url)));
     assert_eq!(rest(&mut first), "", "who has waited for longest goes first");
+    assert_eq!(process.terminate(), Some(0));
+}
+
+/// As many at once, each on a connection of its own. Their status codes.
+fn all_at_once(relay: &Relay, count: usize, path: &str) -> Vec<String> {
+    let ask = format!("GET {path} HTTP/1.1\r\nHost: relay\r\nConnection: close\r\n\r\n");
+    let mut streams: Vec<TcpStream> = (0..count).map(|_| half_sent(relay, &ask)).collect();
+    streams.iter_mut().map(|stream| rest(stream).chars().skip(9).take(3).collect()).collect()
+}
+
+#[test]
+fn a_thousand_who_ask_how_it_is_cost_the_store_nothing() {
+    let mut world = world();
+    let postgres = Postgres::start().expect("PostgreSQL starts");
+    let between = Forwarder::to(postgres.port());
+    let store = postgres.url().replace(&postgres.port().to_string(), &between.port.to_string());
+    world.relay.set("LANDFALL_STORE__URL", &store);
+    // Whoever asks a store that stalls waits for so long.
+    world.relay.set("LANDFALL_STORE__TIMEOUT_MS", "60000");
+    let process = world.relay.serve();
+    world.relay.until_ready();
+    for number in 0..20 {
+        world.relay.pay(&format!("before-{number}"), "alice.near", 1);
+    }
+    assert!(all_at_once(&world.relay, 1_000, "/health").iter().all(|status| status == "200"));
+    between.hold();
+    let begun = Instant::now();
+    for path in ["/live", "/health", "/ready"] {
+        let answers = all_at_once(&world.relay, 1_000, path);
+        assert!(answers.iter().all(|status| status == "200" || status == "503"), "{answers:?}");
+    }
+    assert!(begun.elapsed() < 2 * AT_ONCE, "{:?}", begun.elapsed());
+    between.release();
+    for number in 0..20 {
+        world.relay.completed(&format!("before-{number}"));
+    }
+    assert_eq!(process.terminate(), Some(0));
+}
+
+#[test]
+fn metrics_have_a_key_or_a_listener_of_their_own() {
+    let mut world = world();
+    let port = free_port();
+    let keys = r#"[{"key": "an operator of acme", "scopes": ["operate"]}, "a client of acme"]"#;
+    world.relay.set("LANDFALL_API__AUTH", "keys");
+    world.relay.set("LANDFALL_API__KEYS", keys);
+    world.relay.set("LANDFALL_API__METRICS_LISTEN", &format!("127.0.0.1:{port}"));
+    let process = world.relay.serve();
+    world.relay.until_ready();
+    let url = format!("{}/metrics", world.relay.url);
+    let with = |key: &str| request("GET", &url, &[("X-API-Key", key)], "").expect("an answer").0;
+    assert_eq!(request("GET", &url, &[], "").expect("an answer").0, 401);
+    assert_eq!((with("a client of acme"), with("an operator of acme")), (403, 200));
+    let (status, metrics) =
+        request("GET", &format!("http://127.0.0.1:{port}/metrics"), &[], "").expect("an answer");
+    assert!(status == 200 && metrics.as_str().expect("text").contains("landfall_alerts"));
+    let health = wait_for("health", || {
+        get(&format!("{}/health", world.relay.url)).filter(|health| health["status"] == "healthy")
+    });
+    assert_eq!(health["rails"], Value::Null);
     assert_eq!(process.terminate(), Some(0));
 }
