@@ -13,9 +13,10 @@ use landfall_lanes::{Fleet, FleetParts, HighWater, supervise};
 use parking_lot::Mutex;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 
+use crate::desk::READS_MAX;
 use crate::errands::Errands;
 use crate::intake::Intake;
 use crate::line::Line;
@@ -24,7 +25,7 @@ use crate::runner::Runner;
 use crate::settings::Settings;
 use crate::status::{RailStatus, Snapshot, Status};
 use crate::sweeper;
-use crate::watch::Watch;
+use crate::watch::{self, Watch};
 
 /// What a process is for. Any number of each can share a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +55,6 @@ pub struct Parts {
 }
 
 /// Numbers that admission looks at.
-#[derive(Default)]
 pub(crate) struct Gauges {
     /// Submissions waiting for their commit.
     pub intake: AtomicUsize,
@@ -62,6 +62,15 @@ pub(crate) struct Gauges {
     pub backlog: AtomicU64,
     /// The newest id this process was given.
     pub newest: AtomicU64,
+    /// Of those who read for clients.
+    pub turns: Semaphore,
+}
+
+impl Default for Gauges {
+    fn default() -> Gauges {
+        let (intake, backlog, newest) = Default::default();
+        Gauges { intake, backlog, newest, turns: Semaphore::new(READS_MAX) }
+    }
 }
 
 /// What the engine's tasks share.
@@ -117,6 +126,10 @@ impl Engine {
             stopped: Notify::new(),
         });
         let mut tasks = JoinSet::new();
+        employ(&core, &mut tasks, "watch", {
+            let core = core.clone();
+            move || watch::attend(core.clone())
+        });
         if parts.role == Role::Api {
             employ(&core, &mut tasks, "backlog", {
                 let core = core.clone();
@@ -262,6 +275,14 @@ impl Engine {
 
     pub fn is_stopping(&self) -> bool {
         self.core.is_stopping()
+    }
+
+    /// Returns when the engine is told to stop.
+    pub(crate) async fn stops(&self) {
+        let stopped = self.core.stopped.notified();
+        if !self.is_stopping() {
+            stopped.await;
+        }
     }
 }
 

@@ -42,6 +42,9 @@ settings! {
         /// Requests a second that each key may make, each payout of `POST /transfers` counting as
         /// one; 0 is without limit.
         rate_limit_per_s: u64 = "0", in 0..=1000000;
+        /// Most clients that wait (`?wait=`) for a transfer to become final; one more is answered
+        /// at once, with the transfer as it is.
+        waits_max: u64 = "10000", in 0..=1000000;
         /// Most connections at once; fewer where the process may not have so many file descriptors
         /// (of which some are kept for the store and the ledgers). When all are taken, a newcomer
         /// gets the place of whoever has been waiting without a request for longest.

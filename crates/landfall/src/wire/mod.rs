@@ -53,7 +53,7 @@ use crate::failure::Result;
 use crate::folder::Folder;
 use crate::show;
 
-/// How often a client's wait asks the store in a process that does no work itself.
+/// How often the store is asked for those who wait, in a process that does no work itself.
 const API_RECHECK_MS: u64 = 100;
 
 pub fn clock() -> Arc<dyn Clock> {
@@ -101,6 +101,7 @@ fn engine_settings(config: &Config, role: Role, instance: String) -> EngineSetti
         pause_max_ms: engine.pause_max_ms,
         aside_max_ms: engine.aside_max_ms,
         backlog_max: engine.backlog_max,
+        waits_max: config.api.waits_max as usize,
         recheck_ms: match role {
             Role::Api => API_RECHECK_MS,
             Role::Both | Role::Worker => defaults.recheck_ms,

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use landfall_servers::Postgres;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 
 use crate::forwarder::Forwarder;
@@ -221,4 +222,48 @@ fn metrics_have_a_key_or_a_listener_of_their_own() {
     });
     assert_eq!(health["rails"], Value::Null);
     assert_eq!(process.terminate(), Some(0));
+}
+
+/// As many sockets as a crowd of clients needs.
+fn many_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    setrlimit(Resource::Nofile, raised).expect("the soft limit can be raised");
+}
+
+/// On a store of which others finish the transfers: nobody here hears of it.
+#[test]
+fn five_thousand_who_wait_hold_up_nobody_and_all_hear_of_the_end() {
+    many_descriptors();
+    let world = world();
+    let postgres = Postgres::start().expect("PostgreSQL starts");
+    let relay = |name| Relay::shared(&world.simulator, world._folder.path(), name, postgres.url());
+    let (taker, mut worker) = (relay("taker"), relay("worker"));
+    // It notices soon that the ledger is back.
+    worker.set("LANDFALL_NEAR__BREAKER_OPEN_MS", "200");
+    worker.set("LANDFALL_NEAR__BREAKER_OPEN_MAX_MS", "200");
+    worker.set("LANDFALL_ENGINE__RETRY_MAX_MS", "500");
+    let taking = Process::start(&mut taker.command(&["serve", "--role", "api"]));
+    let working = Process::start(&mut worker.command(&["serve", "--role", "worker"]));
+    taker.until_ready();
+    worker.until_ready();
+    world.simulator.post("/sim/faults", &json!({"down": true}));
+    taker.pay("awaited", "alice.near", 1);
+    let ask = "GET /transfer/awaited?wait=60s HTTP/1.1\r\nHost: relay\r\n\
+               Connection: close\r\n\r\n";
+    let mut waiting: Vec<TcpStream> = (0..5_000).map(|_| half_sent(&taker, ask)).collect();
+    let begun = Instant::now();
+    for number in 0..20 {
+        taker.pay(&format!("beside-{number}"), "alice.near", 1);
+    }
+    assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
+    world.simulator.post("/sim/faults", &json!({"down": false}));
+    for stream in &mut waiting {
+        let answer = rest(stream);
+        assert!(answer.contains("\"status\":\"COMPLETED\""), "{answer}");
+    }
+    for number in 0..20 {
+        taker.completed(&format!("beside-{number}"));
+    }
+    assert_eq!((taking.terminate(), working.terminate()), (Some(0), Some(0)));
 }
