@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures::future::join_all;
 use landfall_core::courier::Courier;
 use landfall_core::queue::Queue;
 use landfall_core::rail::Rail;
@@ -171,9 +172,8 @@ impl Engine {
     pub async fn stop(&self, grace: Duration) {
         self.core.stopping.store(true, Ordering::Relaxed);
         self.core.stopped.notify_waiters();
-        for line in &self.lines {
-            line.stop(grace).await;
-        }
+        // The grace is for all of them together.
+        join_all(self.lines.iter().map(|line| line.stop(grace))).await;
         self.tasks.lock().await.shutdown().await;
     }
 

@@ -168,8 +168,9 @@ settings! {
         /// How long a lane is held without renewal: after a crash another process may take it
         /// then.
         lease_ms: u64 = "10000", in 1000..=600000;
-        /// How often leases are renewed; three chances within a lease.
-        renew_ms: u64 = "3000", in 100..=200000;
+        /// How often leases are renewed; three chances within a lease. Half a second, in which a
+        /// failed question is repeated, is the least.
+        renew_ms: u64 = "3000", in 500..=200000;
         /// How long an attempt may be adrift before a fence is sent to decide it.
         fence_after_ms: u64 = "60000", in 1000..=86400000;
         /// First pause before the same bytes are sent again; doubles.
