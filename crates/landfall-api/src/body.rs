@@ -17,10 +17,28 @@ use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::config::ApiConfig;
 use crate::error::ApiError;
 
-/// The whole body, if it is within the limit.
-pub async fn read(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, ApiError> {
+/// The whole body, if it is within the limit and arrives in time.
+pub async fn read(
+    config: &ApiConfig,
+    headers: &HeaderMap,
+    body: Body,
+    limit: usize,
+) -> Result<Bytes, ApiError> {
+    let patience = config.body_timeout;
+    tokio::select! {
+        biased;
+        read = read_whole(headers, body, limit) => read,
+        () = config.clock.sleep(patience) => {
+            let late = format!("body: did not arrive within {} ms", patience.as_millis());
+            Err(ApiError::TooSlow(late))
+        }
+    }
+}
+
+async fn read_whole(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, ApiError> {
     let too_large =
         || ApiError::TooLarge(format!("body: is too large; at most {limit} bytes are taken"));
     let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());

@@ -26,10 +26,14 @@ pub struct ApiConfig {
     pub body_limit_bytes: usize,
     /// Largest body of many transfers: 1,000 of about 4 KiB each.
     pub many_limit_bytes: usize,
+    /// How long a body may take to arrive.
+    pub body_timeout: Duration,
     /// Transfers in one request: one commit's worth, so that no request holds up the others.
     pub many_max: usize,
     /// Requests per second and API key, each transfer of many counting as one; none is no limit.
     pub rate_limit_per_s: Option<u32>,
+    /// Whether `/metrics` is for everybody; else it wants a key that may operate.
+    pub metrics_open: bool,
     /// How long an attempt is open before `GET /transfers?adrift=true` shows its members. The
     /// default is when a fence is sent, far beyond what a healthy ledger takes.
     pub adrift_after_ms: u64,
@@ -48,8 +52,10 @@ impl ApiConfig {
             auth: Auth::Off,
             body_limit_bytes: 64 * 1024,
             many_limit_bytes: 4 * 1024 * 1024,
+            body_timeout: Duration::from_secs(30),
             many_max: 1_000,
             rate_limit_per_s: None,
+            metrics_open: false,
             adrift_after_ms: 60_000,
             version: version.into(),
             clock,
@@ -81,15 +87,18 @@ pub enum Auth {
 pub enum Scope {
     Submit,
     Read,
+    /// See what concerns all tenants: alerts, metrics.
+    Operate,
 }
 
 impl Scope {
-    pub const ALL: [Scope; 2] = [Scope::Submit, Scope::Read];
+    pub const ALL: [Scope; 3] = [Scope::Submit, Scope::Read, Scope::Operate];
 
     pub fn name(self) -> &'static str {
         match self {
             Scope::Submit => "submit",
             Scope::Read => "read",
+            Scope::Operate => "operate",
         }
     }
 

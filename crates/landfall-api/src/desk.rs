@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use landfall_core::BadField;
 use landfall_core::store::{Accepted, ListFilter, StoreError};
-use landfall_core::{Payload, RailName, Stage, TrailEntry, Transfer, TransferId};
-use landfall_engine::{Engine, Status, Submission, SubmitError};
+use landfall_core::{Payload, RailName, TrailEntry, Transfer, TransferId};
+use landfall_engine::{Engine, Snapshot, Submission, SubmitError};
 
 /// Takes submissions and answers questions. What each method means is said at [`Engine`].
 #[async_trait]
@@ -28,10 +28,9 @@ pub trait Desk: Send + Sync + 'static {
         patience: Duration,
     ) -> Result<Transfer, StoreError>;
     async fn list(&self, filter: ListFilter) -> Result<Vec<Transfer>, StoreError>;
-    async fn depth(&self, stage: Stage) -> usize;
-    async fn status(&self) -> Status;
+    async fn snapshot(&self) -> Snapshot;
     /// Prometheus text.
-    async fn render_metrics(&self) -> String;
+    fn render_metrics(&self, snapshot: &Snapshot) -> String;
 }
 
 #[async_trait]
@@ -69,15 +68,11 @@ impl Desk for Engine {
         Engine::list(self, filter).await
     }
 
-    async fn depth(&self, stage: Stage) -> usize {
-        Engine::depth(self, stage).await
+    async fn snapshot(&self) -> Snapshot {
+        Engine::snapshot(self).await
     }
 
-    async fn status(&self) -> Status {
-        Engine::status(self).await
-    }
-
-    async fn render_metrics(&self) -> String {
-        Engine::render_metrics(self).await
+    fn render_metrics(&self, snapshot: &Snapshot) -> String {
+        Engine::render_metrics(self, snapshot)
     }
 }

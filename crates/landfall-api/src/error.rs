@@ -4,7 +4,7 @@
 //! is not plain, what to do. What the store or a panic said goes to the log, not to the client.
 
 use axum::Json;
-use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::header::{CONNECTION, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use landfall_core::BadField;
@@ -31,6 +31,8 @@ pub enum ApiError {
     Conflict(String),
     /// Send less.
     TooLarge(String),
+    /// Send it faster.
+    TooSlow(String),
     /// Send another type.
     WrongType(String),
     /// Slow down.
@@ -66,6 +68,7 @@ impl ApiError {
             ApiError::MethodNotAllowed(_) => StatusCode::METHOD_NOT_ALLOWED,
             ApiError::Conflict(_) => StatusCode::CONFLICT,
             ApiError::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            ApiError::TooSlow(_) => StatusCode::REQUEST_TIMEOUT,
             ApiError::WrongType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             ApiError::RateLimited { .. } => StatusCode::TOO_MANY_REQUESTS,
             ApiError::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
@@ -82,6 +85,7 @@ impl ApiError {
             | ApiError::MethodNotAllowed(message)
             | ApiError::Conflict(message)
             | ApiError::TooLarge(message)
+            | ApiError::TooSlow(message)
             | ApiError::WrongType(message)
             | ApiError::Unavailable { message, .. } => message.clone(),
             ApiError::RateLimited { retry_after_s } => {
@@ -108,6 +112,10 @@ impl IntoResponse for ApiError {
         let mut response = (self.status(), body).into_response();
         if let Some(seconds) = self.retry_after_s() {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if matches!(self, ApiError::TooSlow(_)) {
+            // The rest of the body may still come: it must not be taken for a request.
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         if matches!(self, ApiError::Unauthorized(_)) {
             let scheme = HeaderValue::from_static("Bearer");

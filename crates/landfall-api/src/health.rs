@@ -1,27 +1,33 @@
-//! `GET /health`, `/ready` and `/metrics`: how the relay is, open to everybody.
+//! `GET /live`, `/health`, `/ready` and `/metrics`: how the relay is.
 //!
+//! **Rule:** none of them asks the store: all tell what [`crate::pulse`] last saw.
 //! **Rule:** 200 from `/health` means the process lives and the store answers; everything else
-//! that is wrong is told in the body.
+//! that is wrong is told in the body. Strangers are told that something is wrong; what it is, with
+//! balances, other people's transfers and what a store or a node said, only operators are.
 
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use landfall_core::Stage;
 use landfall_core::rail::EndpointHealth;
-use landfall_engine::Status;
 use landfall_engine::status::{Alert, RailStatus};
+use landfall_engine::{Snapshot, Status};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
+use crate::auth;
+use crate::config::Scope;
+use crate::error::ApiError;
 use crate::router::App;
 use crate::wire::Time;
 
 const CONNECTED: &str = "connected";
 const UNAVAILABLE: &str = "unavailable";
 
+/// For everybody.
 #[derive(Serialize)]
 struct HealthBody<'a> {
     status: &'static str,
@@ -31,7 +37,14 @@ struct HealthBody<'a> {
     version: &'a str,
     ready: bool,
     store: StoreBody<'a>,
-    queue: QueueBody,
+    #[serde(flatten)]
+    details: Option<DetailsBody<'a>>,
+}
+
+/// For operators.
+#[derive(Serialize)]
+struct DetailsBody<'a> {
+    queue: QueueBody<'a>,
     rails: Vec<RailBody<'a>>,
     lanes: LanesBody,
     adrift: usize,
@@ -48,12 +61,12 @@ struct StoreBody<'a> {
 }
 
 /// Hints waiting, by stage.
-struct QueueBody(Vec<(Stage, usize)>);
+struct QueueBody<'a>(&'a [(Stage, usize)]);
 
-impl Serialize for QueueBody {
+impl Serialize for QueueBody<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (stage, depth) in &self.0 {
+        for (stage, depth) in self.0 {
             map.serialize_entry(stage.0, depth)?;
         }
         map.end()
@@ -115,25 +128,46 @@ struct ReadyBody {
     error: Option<&'static str>,
 }
 
-pub async fn health(State(app): State<Arc<App>>) -> Response {
-    let status = app.desk.status().await;
-    let mut depths = Vec::with_capacity(Stage::ALL.len());
-    for stage in Stage::ALL {
-        depths.push((stage, app.desk.depth(stage).await));
-    }
-    let code = match status.store_error {
-        None => StatusCode::OK,
-        Some(_) => StatusCode::SERVICE_UNAVAILABLE,
+#[derive(Serialize)]
+struct LiveBody {
+    live: bool,
+}
+
+pub async fn live() -> Response {
+    Json(LiveBody { live: true }).into_response()
+}
+
+pub async fn health(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    let operator = auth::admit(&app.config.auth, &headers, Scope::Operate).is_ok();
+    let version = &app.config.version;
+    let Some(snapshot) = app.pulse.present() else {
+        let store = StoreBody { status: UNAVAILABLE, error: None };
+        let (status, redis, rpc) = ("unhealthy", UNAVAILABLE, UNAVAILABLE);
+        let body = HealthBody { status, redis, rpc, version, ready: false, store, details: None };
+        return (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response();
     };
-    let store = if status.store_error.is_none() { CONNECTED } else { UNAVAILABLE };
+    let status = &snapshot.status;
+    let (code, store) = match status.store_error {
+        None => (StatusCode::OK, CONNECTED),
+        Some(_) => (StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE),
+    };
+    let error = status.store_error.as_deref().filter(|_| operator);
     let body = HealthBody {
-        status: verdict(&status),
+        status: verdict(status),
         redis: store,
         rpc: if status.rails.iter().all(is_reachable) { CONNECTED } else { UNAVAILABLE },
-        version: &app.config.version,
-        ready: is_ready(&status),
-        store: StoreBody { status: store, error: status.store_error.as_deref() },
-        queue: QueueBody(depths),
+        version,
+        ready: is_ready(status),
+        store: StoreBody { status: store, error },
+        details: operator.then(|| details(&snapshot)),
+    };
+    (code, Json(body)).into_response()
+}
+
+fn details(snapshot: &Snapshot) -> DetailsBody<'_> {
+    let status = &snapshot.status;
+    DetailsBody {
+        queue: QueueBody(&snapshot.depths),
         lanes: LanesBody {
             held: status.rails.iter().map(|rail| rail.lanes_held).sum(),
             halted: status.rails.iter().map(|rail| rail.lanes_halted).sum(),
@@ -143,12 +177,11 @@ pub async fn health(State(app): State<Arc<App>>) -> Response {
         stuck: status.rails.iter().map(|rail| rail.stuck).sum(),
         rails: status.rails.iter().map(rail_body).collect(),
         alerts: status.alerts.iter().map(alert_body).collect(),
-    };
-    (code, Json(body)).into_response()
+    }
 }
 
 pub async fn ready(State(app): State<Arc<App>>) -> Response {
-    let ready = is_ready(&app.desk.status().await);
+    let ready = app.pulse.present().is_some_and(|snapshot| is_ready(&snapshot.status));
     let (code, error) = match ready {
         true => (StatusCode::OK, None),
         false => (StatusCode::SERVICE_UNAVAILABLE, Some("not ready; /health says why")),
@@ -156,13 +189,31 @@ pub async fn ready(State(app): State<Arc<App>>) -> Response {
     (code, Json(ReadyBody { ready, error })).into_response()
 }
 
-pub async fn metrics(State(app): State<Arc<App>>) -> Response {
-    let text = app.counters.render_after(app.desk.render_metrics().await);
+/// With a key, unless they are open to everybody.
+pub async fn metrics(
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    if !app.config.metrics_open {
+        auth::admit(&app.config.auth, &headers, Scope::Operate)?;
+    }
+    metrics_of(&app)
+}
+
+/// To whoever reaches the listener that has nothing else.
+pub async fn open_metrics(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
+    metrics_of(&app)
+}
+
+fn metrics_of(app: &App) -> Result<Response, ApiError> {
+    let unseen = || ApiError::Unavailable { message: "starting".into(), retry_after_s: 1 };
+    let snapshot = app.pulse.last().ok_or_else(unseen)?;
+    let text = app.counters.render_after(app.desk.render_metrics(&snapshot));
     let kind = match text.ends_with("# EOF\n") {
         true => "application/openmetrics-text; version=1.0.0; charset=utf-8",
         false => "text/plain; version=0.0.4; charset=utf-8",
     };
-    ([(CONTENT_TYPE, kind)], text).into_response()
+    Ok(([(CONTENT_TYPE, kind)], text).into_response())
 }
 
 fn is_ready(status: &Status) -> bool {

@@ -41,7 +41,7 @@ pub async fn submit(State(app): State<Arc<App>>, request: Request) -> Result<Res
     if client_key.is_none() && gateway.key_required {
         return Err(headers::missing_key("Idempotency-Key"));
     }
-    let bytes = body::read(&parts.headers, body, app.config.body_limit_bytes).await?;
+    let bytes = body::read(&app.config, &parts.headers, body, app.config.body_limit_bytes).await?;
     let fields = Fields::parse(body::text(&bytes)?)?;
     let mut order = Order::new(&gateway.terms, fields.asked()?)?;
     order.client_key = client_key;

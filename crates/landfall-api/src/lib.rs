@@ -1,13 +1,14 @@
 //! Landfall over HTTP: routes, wire types, API keys, errors, OpenAPI.
 //!
-//! [`router()`] is the whole of it: give it an [`ApiConfig`] and the engine, serve what it returns.
+//! [`api()`] is the whole of it: give it an [`ApiConfig`] and the engine, serve what it returns.
 //!
 //! **Rule:** every error body is `{"error": "…"}`, and `error` alone chooses status codes.
 //! **Rule:** a handler checks, asks the [`Desk`] and answers; it decides nothing about transfers.
 //! **Rule:** a 2xx answer to a submission is given after the engine has committed it.
 //!
 //! Map: `router` lays the routes; `submit` and `many` take transfers, `read` and `list` show
-//! them, `internal` is the gateway between services, `health` tells how the relay is, `pages` holds
+//! them, `internal` is the gateway between services, `health` tells how the relay is as
+//! `pulse` last saw it, `pages` holds
 //! what a browser sees; `headers`, `body` and
 //! `query` read requests; `wire` is what goes out; `auth` and `limit` let people in; `watch`
 //! counts and logs.
@@ -27,6 +28,7 @@ mod limit;
 mod list;
 mod many;
 mod pages;
+mod pulse;
 mod query;
 mod read;
 mod router;
@@ -36,4 +38,5 @@ mod wire;
 
 pub use config::{ApiConfig, ApiKey, Auth, BadApiKey, Gateway, Scope};
 pub use desk::Desk;
-pub use router::router;
+pub use pulse::Pulse;
+pub use router::{Api, api};

@@ -37,7 +37,7 @@ pub async fn submit_many(
     let caller = app.admit(&parts.headers, Scope::Submit)?;
     let terms = app.near()?;
     let kind = headers::body_type(&parts.headers, &[BodyType::Json, BodyType::Lines])?;
-    let bytes = body::read(&parts.headers, body, app.config.many_limit_bytes).await?;
+    let bytes = body::read(&app.config, &parts.headers, body, app.config.many_limit_bytes).await?;
     let texts = split(body::text(&bytes)?, kind, app.config.many_max)?;
     app.charge(caller, texts.len().saturating_sub(1));
 

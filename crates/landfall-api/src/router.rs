@@ -20,6 +20,7 @@ use crate::config::{ApiConfig, Auth, Gateway, Scope};
 use crate::desk::Desk;
 use crate::error::ApiError;
 use crate::limit::RateLimit;
+use crate::pulse::Pulse;
 use crate::watch::{self, Counters};
 use crate::{health, internal, list, many, pages, read, submit};
 
@@ -28,6 +29,7 @@ pub struct App {
     pub config: ApiConfig,
     pub desk: Arc<dyn Desk>,
     pub counters: Counters,
+    pub pulse: Arc<Pulse>,
     pub openapi: Bytes,
     rate: Option<RateLimit>,
 }
@@ -71,8 +73,19 @@ impl App {
     }
 }
 
-/// The whole API, ready to be served. An `Arc<Engine>` is a desk.
-pub fn router(config: ApiConfig, desk: Arc<dyn Desk>) -> Router {
+/// The API, ready to be served.
+pub struct Api {
+    /// The whole of it.
+    pub router: Router,
+    /// `/metrics` alone, for a listener of its own: whoever reaches it needs no key.
+    pub metrics: Router,
+    /// To be kept beating while the API is served, or nobody knows how the relay is.
+    pub pulse: Arc<Pulse>,
+}
+
+/// Lays the routes. An `Arc<Engine>` is a desk.
+pub fn api(config: ApiConfig, desk: Arc<dyn Desk>) -> Api {
+    let pulse = Arc::new(Pulse::new(desk.clone(), config.clock.clone()));
     let now_ms = config.clock.now_ms();
     let keys = match &config.auth {
         Auth::Off => 1,
@@ -82,15 +95,19 @@ pub fn router(config: ApiConfig, desk: Arc<dyn Desk>) -> Router {
         openapi: pages::openapi(&config),
         rate: config.rate_limit_per_s.map(|per_s| RateLimit::new(per_s, keys, now_ms)),
         counters: Counters::new(now_ms),
+        pulse: pulse.clone(),
         config,
         desk,
     });
     let shared = app.clone();
     let panicked = move |panic: Box<dyn Any + Send>| answer_panic(&shared, &*panic);
-    Router::new()
+    let metrics =
+        Router::new().route("/metrics", get(health::open_metrics)).with_state(app.clone());
+    let router = Router::new()
         .route("/", get(pages::landing))
         .route("/docs", get(pages::docs))
         .route("/openapi.json", get(pages::openapi_json))
+        .route("/live", get(health::live))
         .route("/health", get(health::health))
         .route("/ready", get(health::ready))
         .route("/metrics", get(health::metrics))
@@ -103,7 +120,8 @@ pub fn router(config: ApiConfig, desk: Arc<dyn Desk>) -> Router {
         .method_not_allowed_fallback(wrong_method)
         .layer(CatchPanicLayer::custom(panicked))
         .layer(from_fn_with_state(app.clone(), watch::watch))
-        .with_state(app)
+        .with_state(app);
+    Api { router, metrics, pulse }
 }
 
 async fn no_route(State(_): State<Arc<App>>, request: Request) -> ApiError {

@@ -29,7 +29,7 @@ pub async fn submit(State(app): State<Arc<App>>, request: Request) -> Result<Res
     let terms = app.near()?;
     headers::body_type(&parts.headers, &[BodyType::Json])?;
     let key = headers::idempotency_key(&parts.headers)?.into_owned();
-    let bytes = body::read(&parts.headers, body, app.config.body_limit_bytes).await?;
+    let bytes = body::read(&app.config, &parts.headers, body, app.config.body_limit_bytes).await?;
     let fields = Fields::parse(body::text(&bytes)?, KeyIn::Header)?;
     let payload = payload(terms, &fields)?;
     let submission = Submission { tenant: caller.tenant.to_owned(), key, payload: payload.clone() };

@@ -197,6 +197,12 @@ pub struct ListFilter {
 pub trait Store: Send + Sync + 'static {
     async fn identity(&self) -> Result<StoreIdentity>;
 
+    /// Whether it would take a transfer now. Asked about once a second, so it may cost a commit; a
+    /// store whose `identity` tells nothing about that MUST try.
+    async fn health(&self) -> Result<()> {
+        self.identity().await.map(|_| ())
+    }
+
     /// Accepts new transfers; one answer each, in order. The same key twice in one batch is decided
     /// in order. Ids MUST grow: one that was given is never given again, so that a store which
     /// does has gone back.

@@ -13,7 +13,14 @@ use landfall_core::{
     Lane, NewTransfer, Payload, RailName, Stage, State, TrailEntry, Transfer, TransferId,
 };
 
+use tokio::sync::SemaphorePermit;
+
 use crate::engine::Engine;
+
+/// Reads for clients under way at once: more than a store has connections for them.
+pub(crate) const READS_MAX: usize = 64;
+/// How long a client waits for its turn to read.
+const TURN: Duration = Duration::from_secs(10);
 
 /// A validated request to move value.
 #[derive(Debug, Clone)]
@@ -120,33 +127,50 @@ impl Engine {
         tenant: &str,
         key: &str,
     ) -> Result<Option<Transfer>, StoreError> {
+        let _turn = self.turn().await?;
         self.store().by_key(rail, tenant, key).await
     }
 
     pub async fn trail(&self, id: TransferId) -> Result<Vec<TrailEntry>, StoreError> {
+        let _turn = self.turn().await?;
         self.store().trail(id).await
     }
 
-    /// Waits until the transfer is final, at most `patience`, and returns it as it then is.
+    /// A turn to read for a client. When thousands of them hear of an end at once, they read one
+    /// after the other instead of failing together.
+    async fn turn(&self) -> Result<SemaphorePermit<'_>, StoreError> {
+        let turns = &self.gauges().turns;
+        if let Ok(turn) = turns.try_acquire() {
+            return Ok(turn);
+        }
+        let busy = || StoreError::Unavailable("too many wait to read".to_owned());
+        tokio::select! {
+            biased;
+            turn = turns.acquire() => turn.map_err(|_| busy()),
+            () = self.clock().sleep(TURN) => Err(busy()),
+        }
+    }
+
+    /// Waits until the transfer is final, at most `patience`, and returns it as it then is; not at
+    /// all where too many wait already, or the engine stops.
     pub async fn wait_final(
         &self,
         transfer: Transfer,
         patience: Duration,
     ) -> Result<Transfer, StoreError> {
-        let recheck = Duration::from_millis(self.settings().recheck_ms);
-        let deadline = self.clock().monotonic_ms() + patience.as_millis() as u64;
-        let mut current = transfer;
-        loop {
-            let left = deadline.saturating_sub(self.clock().monotonic_ms());
-            if current.state.is_final() || left == 0 || self.is_stopping() {
-                return Ok(current);
-            }
-            let nap = recheck.min(Duration::from_millis(left));
-            self.watch().final_or(current.id, self.clock().sleep(nap)).await;
-            if let Some(now) = self.store().transfers(&[current.id]).await?.pop() {
-                current = now;
-            }
+        if transfer.state.is_final() || patience.is_zero() {
+            return Ok(transfer);
         }
+        let Some(mut waiter) = self.watch().enter(transfer.id, self.settings().waits_max) else {
+            return Ok(transfer);
+        };
+        tokio::select! {
+            biased;
+            () = waiter.is_final() => {}
+            () = self.stops() => {}
+            () = self.clock().sleep(patience) => {}
+        }
+        Ok(waiter.last().unwrap_or(transfer))
     }
 
     pub async fn list(&self, filter: ListFilter) -> Result<Vec<Transfer>, StoreError> {

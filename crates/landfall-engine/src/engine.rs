@@ -15,18 +15,19 @@ use landfall_lanes::{Fleet, FleetParts, HighWater, LedgerParts, supervise};
 use parking_lot::Mutex;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 
+use crate::desk::READS_MAX;
 use crate::errands::Errands;
 use crate::intake::Intake;
 use crate::line::Line;
 use crate::metrics::Metrics;
 use crate::runner::Runner;
 use crate::settings::Settings;
-use crate::status::{RailStatus, Status};
+use crate::status::{RailStatus, Snapshot, Status};
 use crate::sweeper;
-use crate::watch::Watch;
+use crate::watch::{self, Watch};
 
 /// What a process is for. Any number of each can share a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +57,6 @@ pub struct Parts {
 }
 
 /// Numbers that admission looks at.
-#[derive(Default)]
 pub(crate) struct Gauges {
     /// Submissions waiting for their commit.
     pub intake: AtomicUsize,
@@ -64,6 +64,15 @@ pub(crate) struct Gauges {
     pub backlog: AtomicU64,
     /// The newest id this process was given.
     pub newest: AtomicU64,
+    /// Of those who read for clients.
+    pub turns: Semaphore,
+}
+
+impl Default for Gauges {
+    fn default() -> Gauges {
+        let (intake, backlog, newest) = Default::default();
+        Gauges { intake, backlog, newest, turns: Semaphore::new(READS_MAX) }
+    }
 }
 
 /// What the engine's tasks share.
@@ -121,6 +130,10 @@ impl Engine {
             stopped: Notify::new(),
         });
         let mut tasks = JoinSet::new();
+        employ(&core, &mut tasks, "watch", {
+            let core = core.clone();
+            move || watch::attend(core.clone())
+        });
         if parts.role == Role::Api {
             employ(&core, &mut tasks, "backlog", {
                 let core = core.clone();
@@ -172,25 +185,30 @@ impl Engine {
 
     /// What operators see.
     pub async fn status(&self) -> Status {
-        let store_error = self.core.store.identity().await.err().map(|error| error.to_string());
+        let store_error = self.core.store.health().await.err().map(|error| error.to_string());
         let rails: Vec<RailStatus> = self.lines.iter().map(|line| line.status()).collect();
         let alerts = self.lines.iter().flat_map(|line| line.alerts().all()).collect();
         let ready = store_error.is_none() && !self.is_stopping();
         Status { store_error, rails, alerts, ready }
     }
 
-    /// Everything counted, in Prometheus' text format.
-    pub async fn render_metrics(&self) -> String {
+    /// Asks everything that somebody may want to be told.
+    pub async fn snapshot(&self) -> Snapshot {
         let status = self.status().await;
         let counts = self.core.store.counts().await.unwrap_or_default();
-        let of_lanes = self.fleet.as_ref().map_or(0, |fleet| fleet.restarts());
-        let restarts = of_lanes + self.core.restarts.load(Ordering::Relaxed);
         let mut depths = Vec::new();
         for stage in landfall_core::Stage::ALL {
             depths.push((stage, self.depth(stage).await));
         }
         let put_aside = self.core.queue.put_aside().await.unwrap_or(0);
-        self.core.metrics.render(&status, &counts, (&depths, put_aside), restarts)
+        Snapshot { status, counts, depths, put_aside }
+    }
+
+    /// Everything counted, in Prometheus' text format. Asks nobody.
+    pub fn render_metrics(&self, snapshot: &Snapshot) -> String {
+        let of_lanes = self.fleet.as_ref().map_or(0, |fleet| fleet.restarts());
+        let restarts = of_lanes + self.core.restarts.load(Ordering::Relaxed);
+        self.core.metrics.render(snapshot, restarts)
     }
 
     /// Has every lane of every rail halted.
@@ -256,6 +274,14 @@ impl Engine {
 
     pub fn is_stopping(&self) -> bool {
         self.core.is_stopping()
+    }
+
+    /// Returns when the engine is told to stop.
+    pub(crate) async fn stops(&self) {
+        let stopped = self.core.stopped.notified();
+        if !self.is_stopping() {
+            stopped.await;
+        }
     }
 }
 

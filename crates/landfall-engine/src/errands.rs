@@ -6,7 +6,8 @@
 //! **Invariant:** nothing is given up. What stays unknown is asked for again, for ever, ever more
 //! slowly, and raises an alert.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +28,7 @@ use crate::engine::Core;
 use crate::line::{Alerts, Line};
 use crate::schedule;
 use crate::status::RailStatus;
+use crate::sweeper::REVIEW_MAX;
 
 /// Doubts that are all written into the trail; of later ones only those at powers of two, or a
 /// service that is down for a week would fill the store with them.
@@ -47,6 +49,8 @@ pub(crate) struct Errands {
     /// Unknown for longer than an operator wants to wait, with what to say about each.
     stuck: Mutex<HashMap<TransferId, String>>,
     adrift: Mutex<HashMap<TransferId, String>>,
+    /// Up to which of these was looked again.
+    reviewed: Mutex<TransferId>,
 }
 
 /// A moment by both clocks: one may be set, the other stands still while a machine sleeps.
@@ -79,6 +83,7 @@ impl Errands {
             sweep: Notify::new(),
             stuck: Mutex::default(),
             adrift: Mutex::default(),
+            reviewed: Mutex::new(TransferId(0)),
         }
     }
 
@@ -224,6 +229,15 @@ impl Errands {
     /// Tells those who watch.
     fn moved(&self, now: &Transfer) {
         tracing::debug!(transfer = %now.id, key = %now.key, state = %now.state, "moved");
+        self.note(now);
+        if now.state.is_final() {
+            self.core.metrics.finished(now);
+            self.core.watch.is_final(now.id);
+        }
+    }
+
+    /// Notes what operators should know of it, or that this is over.
+    fn note(&self, now: &Transfer) {
         let settings = &self.core.settings;
         let age_ms = now.updated_ms.saturating_sub(now.created_ms);
         let slow = now.stage_retries >= settings.alert_after_retries
@@ -232,14 +246,23 @@ impl Errands {
         let why = now.error.as_ref().map_or("", |fault| fault.message.as_str());
         let story =
             || format!("{} {state}, {retries} retries, {} s old: {why}", now.key, age_ms / 1_000);
-        note(&self.stuck, now.id, (slow && !now.state.is_final()).then(story));
-        note(&self.adrift, now.id, now.aside.clone().map(|why| format!("{}: {why}", now.key)));
+        jot(&self.stuck, now.id, (slow && !now.state.is_final()).then(story));
+        jot(&self.adrift, now.id, now.aside.clone().map(|why| format!("{}: {why}", now.key)));
         self.alert("transfer_stuck", "are stuck, the first is", &self.stuck);
         self.alert("adrift", "wait for an operator's decision, the first is", &self.adrift);
-        if now.state.is_final() {
-            self.core.metrics.finished(now);
-            self.core.watch.is_final(now.id);
-        }
+    }
+
+    /// What was noted and nobody here works on, next in turn.
+    fn to_review(&self) -> Vec<TransferId> {
+        let mut noted: BTreeSet<TransferId> = self.stuck.lock().keys().copied().collect();
+        noted.extend(self.adrift.lock().keys());
+        let busy = self.busy.lock();
+        noted.retain(|id| !busy.contains(id));
+        let mut after = self.reviewed.lock();
+        let rest = noted.range((Bound::Excluded(*after), Bound::Unbounded));
+        let some: Vec<TransferId> = rest.copied().take(REVIEW_MAX).collect();
+        *after = some.last().copied().unwrap_or(TransferId(0));
+        some
     }
 
     fn alert(&self, kind: &str, what: &str, which: &Mutex<HashMap<TransferId, String>>) {
@@ -267,7 +290,7 @@ pub(crate) async fn announced_ms(
     Ok(trail.iter().rev().find(|entry| entry.event == announcement).map(|entry| entry.at_ms))
 }
 
-fn note(which: &Mutex<HashMap<TransferId, String>>, id: TransferId, story: Option<String>) {
+fn jot(which: &Mutex<HashMap<TransferId, String>>, id: TransferId, story: Option<String>) {
     match story {
         Some(story) => _ = which.lock().insert(id, story),
         None => _ = which.lock().remove(&id),
@@ -414,6 +437,15 @@ impl Line for Errands {
 
     /// Nothing is signed here, and whatever was forgotten the services remember.
     fn suspect(&self, _: &str) {}
+
+    async fn review(&self) {
+        let wanted = self.to_review();
+        if wanted.is_empty() {
+            return;
+        }
+        let Ok(found) = self.core.store.transfers(&wanted).await else { return };
+        found.iter().for_each(|now| self.note(now));
+    }
 
     async fn stop(&self, grace: Duration) {
         let mut tasks = std::mem::take(&mut *self.tasks.lock());

@@ -105,6 +105,8 @@ impl Line for Intake {
         self.alerts.raise("store_forgot", reason.to_owned());
     }
 
+    async fn review(&self) {}
+
     async fn stop(&self, _: Duration) {}
 
     async fn abort(&self) {}

@@ -20,7 +20,7 @@ pub mod status;
 
 pub use desk::{Submission, SubmitError};
 pub use settings::Settings;
-pub use status::Status;
+pub use status::{Snapshot, Status};
 
 mod engine;
 mod errands;

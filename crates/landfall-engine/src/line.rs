@@ -52,6 +52,9 @@ pub(crate) trait Line: Send + Sync {
     /// The store may have forgotten something: nothing is signed before an operator has looked.
     fn suspect(&self, reason: &str);
 
+    /// Looks again at what operators were told of: somebody else may have seen to it since.
+    async fn review(&self);
+
     /// Lets what is being stored be stored, and leaves.
     async fn stop(&self, grace: Duration);
 

@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use crate::status::Status;
+use crate::status::Snapshot;
 
 type Labels = Vec<(&'static str, String)>;
 type Counters = Family<Labels, Counter>;
@@ -155,22 +155,20 @@ impl Metrics {
     }
 
     /// Sets the gauges and writes everything down.
-    pub fn render(
-        &self,
-        status: &Status,
-        counts: &[(State, u64)],
-        (depths, put_aside): (&[(Stage, usize)], usize),
-        restarts: u64,
-    ) -> String {
-        for (state, count) in counts {
+    pub fn render(&self, snapshot: &Snapshot, restarts: u64) -> String {
+        let Snapshot { status, counts, depths, put_aside } = snapshot;
+        for state in status.rails.iter().flat_map(|rail| State::all(rail.rail)) {
+            // A store may leave out the states that nobody is in; those have 0.
+            let counted = counts.iter().find(|(counted, _)| *counted == state);
             let mut labels = of(state.rail());
             labels.push(("state", state.name().to_owned()));
-            self.states.get_or_create(&labels).set(*count as i64);
+            let count = counted.map_or(0, |(_, count)| *count);
+            self.states.get_or_create(&labels).set(count as i64);
         }
         for (stage, depth) in depths {
             self.depth.get_or_create(&vec![("stage", stage.to_string())]).set(*depth as i64);
         }
-        self.put_aside.get_or_create(&Vec::new()).set(put_aside as i64);
+        self.put_aside.get_or_create(&Vec::new()).set(*put_aside as i64);
         for rail in &status.rails {
             let labels = of(rail.rail);
             self.adrift.get_or_create(&labels).set(rail.adrift as i64);

@@ -293,8 +293,10 @@ fn report_shortage(runner: &Runner, seen: Budget, sorted: &Sorted) {
 async fn set_aside_unsignable(runner: &Runner) {
     let culprits = std::mem::take(&mut *runner.unsignable.lock());
     for (transfer, why) in culprits {
-        runner.alert("unsignable", format!("{} is set aside: {why}", transfer.key));
+        let (id, story) = (transfer.id, format!("{} is set aside: {why}", transfer.key));
         set_aside(runner, vec![transfer], &why, runner.core.settings.aside_ms).await;
+        runner.aside.lock().insert(id, Some(story));
+        runner.report_unsignable();
     }
 }
 
@@ -320,7 +322,7 @@ async fn set_aside(runner: &Runner, members: Vec<Transfer>, why: &str, wait_ms: 
     let applied = runner.core.store.apply(members.iter().map(aside).collect()).await;
     let ids: Vec<_> = members.iter().map(|transfer| transfer.id).collect();
     runner.pools.lock().release(ids.iter().copied());
-    runner.aside.lock().extend(ids);
+    runner.aside.lock().extend(ids.into_iter().map(|id| (id, None)));
     match applied {
         Ok(applied) => runner.fetch(&applied.released).await,
         Err(error) => tracing::warn!(%error, "not set aside; the sweeper brings them back"),

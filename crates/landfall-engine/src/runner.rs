@@ -3,7 +3,8 @@
 //! The stages are in [`crate::prepare`] and [`crate::pay`]; this is what they share, and the
 //! owner that the lanes ask.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -27,6 +28,7 @@ use crate::line::{Alerts, Line};
 use crate::pool::{Pools, Step};
 use crate::shortfall::Shortfall;
 use crate::status::RailStatus;
+use crate::sweeper::REVIEW_MAX;
 use crate::trouble::Troubles;
 use crate::{pay, prepare, schedule};
 
@@ -68,7 +70,10 @@ pub(crate) struct Runner {
     pub unsignable: Mutex<Vec<(Transfer, String)>>,
     /// What is known of a lack of tokens.
     pub shortfall: Mutex<Shortfall>,
-    pub aside: Mutex<HashSet<TransferId>>,
+    /// Who waits aside, as far as is known here; with why, if it cannot be signed.
+    pub aside: Mutex<BTreeMap<TransferId, Option<String>>>,
+    /// Up to which of these was looked again.
+    reviewed: Mutex<TransferId>,
     alerts: Alerts,
 }
 
@@ -93,6 +98,7 @@ impl Runner {
             unsignable: Mutex::default(),
             shortfall: Mutex::default(),
             aside: Mutex::default(),
+            reviewed: Mutex::new(TransferId(0)),
         }
     }
 
@@ -209,6 +215,15 @@ impl Runner {
     pub fn calm(&self, kind: &str) {
         self.alerts.calm(kind);
     }
+
+    /// Tells operators of the first that cannot be signed, or that there is none.
+    pub fn report_unsignable(&self) {
+        let first = self.aside.lock().values().flatten().next().cloned();
+        match first {
+            Some(story) => self.alert("unsignable", story),
+            None => self.calm("unsignable"),
+        }
+    }
 }
 
 /// Which nodes were caught contradicting a quorum, each with the two answers.
@@ -285,6 +300,7 @@ impl Line for Runner {
             .into_iter()
             .for_each(|trouble| trouble.tidy(self.mono_ms(), &self.core.settings));
         self.report();
+        self.report_unsignable();
         let adrift: usize = views.iter().map(|view| view.adrift).sum();
         match adrift {
             0 => self.calm("adrift"),
@@ -318,6 +334,23 @@ impl Line for Runner {
 
     /// Halts are for lanes, which the engine holds.
     fn suspect(&self, _: &str) {}
+
+    /// Who was set aside here may be carried, or final, by another's doing.
+    async fn review(&self) {
+        let wanted: Vec<TransferId> = {
+            let (aside, mut after) = (self.aside.lock(), self.reviewed.lock());
+            let rest = aside.range((Bound::Excluded(*after), Bound::Unbounded));
+            let some: Vec<TransferId> = rest.map(|(id, _)| *id).take(REVIEW_MAX).collect();
+            *after = some.last().copied().unwrap_or(TransferId(0));
+            some
+        };
+        if wanted.is_empty() {
+            return;
+        }
+        let Ok(found) = self.core.store.transfers(&wanted).await else { return };
+        let over = found.iter().filter(|now| now.aside.is_none() || now.state.is_final());
+        over.for_each(|now| _ = self.aside.lock().remove(&now.id));
+    }
 
     /// Whatever it has begun is pursued by its lanes.
     async fn stop(&self, _: Duration) {}
@@ -410,7 +443,7 @@ impl Owner for Runner {
                 self.core.metrics.finished(&after);
                 self.core.watch.is_final(after.id);
             } else if after.aside.is_some() {
-                self.aside.lock().insert(after.id);
+                self.aside.lock().insert(after.id, None);
             } else if after.due_ms.is_some_and(|due_ms| due_ms <= soon_ms) {
                 ready.push(after);
             }
@@ -481,6 +514,10 @@ impl Owner for Runner {
 
     fn alert(&self, kind: &str, message: String) {
         Runner::alert(self, kind, message);
+    }
+
+    fn calm(&self, kind: &str) {
+        Runner::calm(self, kind);
     }
 
     fn freed(&self) {

@@ -40,6 +40,9 @@ pub struct Settings {
     pub intake_max: usize,
     /// Unfinished transfers before the API says 503.
     pub backlog_max: u64,
+    /// Clients that wait for a transfer to become final; one more is answered at once. Each holds a
+    /// connection, and about a kilobyte.
+    pub waits_max: usize,
     /// How long a client's wait trusts this process alone: another one may finish the transfer.
     pub recheck_ms: u64,
     /// Transfers of a rail of services that are driven at once: each is a call in flight.
@@ -80,6 +83,7 @@ impl Default for Settings {
             pause_max_ms: 60_000,
             intake_max: 20_000,
             backlog_max: 1_000_000,
+            waits_max: 10_000,
             recheck_ms: 1_000,
             errands_max: 256,
             alert_after_retries: 10,

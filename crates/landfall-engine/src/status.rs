@@ -1,7 +1,7 @@
 //! What operators and `/health` see of the engine.
 
 use landfall_core::rail::EndpointHealth;
-use landfall_core::{Lane, RailName};
+use landfall_core::{Lane, RailName, Stage, State};
 use serde::Serialize;
 
 /// The engine at a glance.
@@ -13,6 +13,18 @@ pub struct Status {
     pub alerts: Vec<Alert>,
     /// False while the engine is stopping or has not held a lane yet.
     pub ready: bool,
+}
+
+/// The engine at a moment, with what the store and the queue had to be asked for.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    pub status: Status,
+    /// Transfers by state; empty if the store did not answer.
+    pub counts: Vec<(State, u64)>,
+    /// Hints waiting, by stage.
+    pub depths: Vec<(Stage, usize)>,
+    /// Hints that nobody could handle.
+    pub put_aside: usize,
 }
 
 /// One rail at a glance.

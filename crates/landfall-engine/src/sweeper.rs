@@ -14,13 +14,22 @@ use crate::line::Line;
 
 /// Transfers taken up by one sweep of one stage.
 const SWEEP_MAX: usize = 1_000;
+/// How often it is looked whether what operators were told of is over. They look less often.
+const REVIEW_MS: u64 = 5_000;
+/// Transfers looked at in one review; the others have their turn in the next.
+pub(crate) const REVIEW_MAX: usize = 200;
 /// Hints taken from the queue at once.
 const PULL_MAX: usize = 500;
 
 /// Sweeps all stages in turn.
 pub(crate) async fn sweep(core: Arc<Core>, line: Arc<dyn Line>) {
     let settings = &core.settings;
+    let mut reviewed_ms = core.clock.monotonic_ms();
     while !core.is_stopping() {
+        if core.clock.monotonic_ms() >= reviewed_ms + REVIEW_MS {
+            line.review().await;
+            reviewed_ms = core.clock.monotonic_ms();
+        }
         let mut more = false;
         for stage in line.stages() {
             more |= sweep_stage(&core, &line, stage).await;

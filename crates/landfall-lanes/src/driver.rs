@@ -368,6 +368,9 @@ impl Driver {
     /// Remembers the attempt outside the store; nothing is sent before that is done.
     fn mark(&self, epoch: Epoch, attempt: &Attempt) -> Result<(), String> {
         let written = self.shared.high_water.record(&attempt.lane, epoch, attempt.nonce);
+        if written.is_ok() {
+            self.owner().calm("high_water");
+        }
         written.map_err(|error| {
             let message =
                 format!("the high-water mark cannot be written: {error}; nothing is sent");

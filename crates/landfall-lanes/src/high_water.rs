@@ -103,7 +103,13 @@ impl HighWater {
             )),
             None => {
                 marks.store = Some(id.to_owned());
-                marks.append(&format!("\nstore {id} ;")).map_err(|error| error.to_string())
+                if let Err(error) = marks.append(&format!("\nstore {id} ;")) {
+                    // It is no other store for that. Nothing is sent before a mark can be
+                    // written, and then this one is.
+                    tracing::warn!(%error, "the store cannot be noted yet");
+                    marks.store = None;
+                }
+                Ok(())
             }
         }
     }
@@ -302,6 +308,17 @@ mod tests {
             next_nonce: Some(Nonce(next)),
             halted: None,
         }
+    }
+
+    #[test]
+    fn a_failed_write_makes_no_other_store_of_it() {
+        let file = OpenOptions::new().append(true).open("/dev/full").unwrap();
+        let log = Some(Log { path: "/dev/full".into(), file, appended_bytes: 0 });
+        let marks = HighWater { marks: Mutex::new(Marks { log, ..Marks::default() }) };
+        assert_eq!(marks.check_store("s1"), Ok(()));
+        assert_eq!(marks.check_store("s1"), Ok(()));
+        assert!(marks.record(&lane(1, 1).id, Epoch(1), Nonce(1)).is_err(), "nothing is sent");
+        assert_eq!(marks.marks(), []);
     }
 
     #[test]

@@ -39,7 +39,7 @@ impl Driver {
                 Ok(Leased::Busy { until_ms, .. }) => {
                     self.handle.let_go();
                     let left_ms = until_ms.saturating_sub(self.shared.clock.now_ms());
-                    left_ms.clamp(settings.retry_ms, settings.renew_ms)
+                    left_ms.min(settings.renew_ms).max(settings.retry_ms)
                 }
                 Err(_) => settings.retry_ms,
             };

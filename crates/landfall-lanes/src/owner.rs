@@ -66,6 +66,7 @@ pub trait Owner: Send + Sync + 'static {
 
     /// Something an operator should look at, until it is called off by the same kind.
     fn alert(&self, kind: &str, message: String);
+    fn calm(&self, kind: &str);
 
     /// Some lane can take a batch.
     fn freed(&self);

@@ -11,6 +11,7 @@ mod check;
 mod cli;
 mod config;
 mod dev;
+mod doors;
 mod failure;
 mod folder;
 mod ledger;

@@ -8,18 +8,24 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::serve::ListenerExt as _;
+use landfall_api::Api;
 use landfall_core::Clock;
 use landfall_engine::Role;
+use landfall_lanes::supervise;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::cli::{ConfigArguments, RoleArgument};
 use crate::config::{self, Auth, Config, Need, QueueUrl, Sources};
+use crate::doors::{Doors, Patience};
 use crate::failure::{Failure, Result};
 use crate::folder::Folder;
 use crate::wire::{self, Relay};
+
+/// Connections to the listener of the metrics: several Prometheus servers, with room to spare.
+const METRICS_CONNECTIONS: u64 = 32;
 
 pub async fn run(arguments: &ConfigArguments) -> Result<()> {
     let data = arguments.data.as_ref().map(|path| path.display().to_string());
@@ -118,17 +124,23 @@ pub async fn until_told(
     mut leave: Leave,
 ) -> Result<()> {
     let grace = Duration::from_millis(config.engine.grace_ms);
-    let (stop, mut stopped) = watch::channel(false);
-    // An answer is small: it must not wait for the acknowledgement of the one before.
-    let listener = listener.tap_io(|stream| {
-        let _ = stream.set_nodelay(true);
-    });
-    let told = async move {
-        // The sender lives as long as the relay; its end means the same.
-        let _ = stopped.wait_for(|stop| *stop).await;
-    };
-    let server = axum::serve(listener, relay.router).with_graceful_shutdown(told);
-    let mut serving = tokio::spawn(server.into_future());
+    let (stop, stopped) = watch::channel(false);
+    let patience =
+        Patience { head_ms: config.api.head_timeout_ms, idle_ms: config.api.idle_timeout_ms };
+    let doors = Doors::new(clock.clone(), patience, config.api.connections_max);
+    let Api { router, metrics, pulse } = relay.api;
+    // It ends with this function, and is begun again if it dies.
+    let mut watching = JoinSet::new();
+    let beating = clock.clone();
+    watching
+        .spawn(async move { supervise(&*beating, "pulse", || (), || pulse.clone().beat()).await });
+    if let Some(address) = config.api.metrics_listen {
+        let listener = listen(address).await?;
+        tracing::info!(listen = %listener.local_addr().unwrap_or(address), "serving /metrics");
+        let doors = Doors::new(clock.clone(), patience, METRICS_CONNECTIONS);
+        watching.spawn(doors.serve(listener, metrics, stopped.clone()));
+    }
+    let mut serving = tokio::spawn(doors.serve(listener, router, stopped));
     tokio::select! {
         ended = &mut serving => {
             let why = ended.map_or_else(|error| error.to_string(), |ended| format!("{ended:?}"));

@@ -4,11 +4,12 @@ use landfall_api::{ApiConfig, ApiKey, Auth, BadApiKey, Scope};
 
 use crate::world::{ALICE, Answer, World, request};
 
-fn with_keys(config: &mut ApiConfig) {
+pub fn with_keys(config: &mut ApiConfig) {
     config.auth = Auth::Keys(vec![
         ApiKey::from_secret("both", "acme", &[Scope::Submit, Scope::Read]),
         ApiKey::from_secret("writer", "globex", &[Scope::Submit]),
         ApiKey::from_secret("reader", "acme", &[Scope::Read]),
+        ApiKey::from_secret("operator", "", &[Scope::Operate]),
     ]);
 }
 
@@ -17,7 +18,7 @@ async fn submit(world: &World, key: (&str, &str)) -> Answer {
     world.send(request("POST", "/transfer", &headers, ALICE)).await
 }
 
-async fn fetch(world: &World, path: &str, key: &str) -> Answer {
+pub async fn fetch(world: &World, path: &str, key: &str) -> Answer {
     world.send(request("GET", path, &[("x-api-key", key)], "")).await
 }
 
@@ -76,9 +77,26 @@ async fn tenants_share_neither_keys_nor_transfers() {
 #[tokio::test]
 async fn watching_needs_no_key() {
     let world = World::with(with_keys);
-    for path in ["/", "/health", "/ready", "/metrics", "/docs", "/openapi.json"] {
+    for path in ["/", "/live", "/health", "/ready", "/docs", "/openapi.json"] {
         assert_eq!(world.get(path).await.status, 200, "{path}");
     }
+}
+
+#[tokio::test]
+async fn metrics_are_for_operators_or_for_whoever_reaches_their_own_listener() {
+    let world = World::with(with_keys);
+    assert_eq!(world.get("/metrics").await.status, 401);
+    let lacks = "the API key lacks the scope \"operate\"";
+    fetch(&world, "/metrics", "both").await.check_error(403, lacks);
+    assert_eq!(fetch(&world, "/metrics", "operator").await.status, 200);
+    let apart = World { router: world.metrics.clone(), ..world };
+    assert_eq!(apart.get("/metrics").await.status, 200);
+    assert_eq!(apart.get("/health").await.status, 404);
+    let open = World::with(|config| {
+        with_keys(config);
+        config.metrics_open = true;
+    });
+    assert_eq!(open.get("/metrics").await.status, 200);
 }
 
 #[tokio::test]

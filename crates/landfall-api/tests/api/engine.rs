@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
-use landfall_api::{ApiConfig, router};
+use landfall_api::{Api, ApiConfig, Pulse, api};
 use landfall_core::attempt::Signed;
 use landfall_core::claim::ClaimKey;
 use landfall_core::ledger::{
@@ -142,6 +142,7 @@ impl Rail for Obliging {
 struct Relay {
     engine: Arc<Engine>,
     router: axum::Router,
+    pulse: Arc<Pulse>,
 }
 
 impl Relay {
@@ -164,7 +165,8 @@ impl Relay {
         .unwrap();
         let mut config = ApiConfig::new("1.2.3", clock);
         config.near = Some(terms());
-        Relay { router: router(config, engine.clone()), engine }
+        let Api { router, pulse, .. } = api(config, engine.clone());
+        Relay { router, pulse, engine }
     }
 
     async fn send(&self, request: Request<Body>) -> (u16, Value) {
@@ -175,6 +177,7 @@ impl Relay {
     }
 
     async fn get(&self, path: &str) -> (u16, Value) {
+        self.pulse.look().await;
         let headers: [(&str, &str); 0] = [];
         self.send(request("GET", path, &headers, "")).await
     }

@@ -1,4 +1,4 @@
-//! `GET /health`, `/ready`, `/metrics`.
+//! `GET /live`, `/health`, `/ready`, `/metrics`.
 
 use landfall_core::RailName;
 use landfall_core::rail::EndpointHealth;
@@ -7,7 +7,8 @@ use landfall_engine::Status;
 use landfall_engine::status::{Alert, RailStatus};
 use serde_json::json;
 
-use crate::world::{START_MS, World};
+use crate::access::{fetch, with_keys};
+use crate::world::{START_MS, World, request};
 
 fn endpoint(up: bool) -> EndpointHealth {
     EndpointHealth {
@@ -156,4 +157,56 @@ async fn metrics_are_the_engines_and_then_the_apis() {
          landfall_api_panics_total 0\n\
          # EOF\n"
     );
+}
+
+#[tokio::test]
+async fn a_thousand_who_ask_cost_the_store_nothing() {
+    let world = World::new();
+    world.pulse.look().await;
+    let ask = |path: &'static str| {
+        let headers: [(&str, &str); 0] = [];
+        world.send(request("GET", path, &headers, ""))
+    };
+    for path in ["/live", "/health", "/ready", "/metrics"] {
+        let answers = futures::future::join_all((0..1_000).map(|_| ask(path))).await;
+        assert!(answers.iter().all(|answer| answer.status == 200), "{path}");
+    }
+    assert_eq!(world.desk.book.lock().looks, 1);
+}
+
+#[tokio::test]
+async fn strangers_are_told_that_something_is_wrong_and_not_what() {
+    let world = World::with(with_keys);
+    let mut troubled = status(vec![endpoint(false)]);
+    troubled.rails[0].paused = Some("the relay has 17 of 40 tokens".into());
+    let message = "payroll-17 of globex is stuck".into();
+    troubled.alerts.push(Alert { kind: "stuck".into(), message, since_ms: START_MS });
+    {
+        let mut book = world.desk.book.lock();
+        book.status = Some(troubled);
+        book.store_error = Some(StoreError::Unavailable("db.internal:5432 refused".into()));
+    }
+    let answer = world.get("/health").await;
+    let told = json!({
+        "status": "unhealthy", "redis": "unavailable", "rpc": "unavailable", "version": "1.2.3",
+        "ready": false, "store": {"status": "unavailable"},
+    });
+    assert_eq!((answer.status.as_u16(), answer.json()), (503, told.clone()));
+    assert_eq!(fetch(&world, "/health", "both").await.json(), told, "no operator");
+    let text = fetch(&world, "/health", "operator").await.text;
+    for detail in ["17 of 40", "payroll-17", "db.internal", "127.0.0.1:3030"] {
+        assert!(text.contains(detail), "{detail}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn a_look_that_does_not_come_back_is_no_good_news() {
+    let world = World::new();
+    let headers: [(&str, &str); 0] = [];
+    let ask = async |path| world.send(request("GET", path, &headers, "")).await.status.as_u16();
+    assert_eq!((ask("/live").await, ask("/ready").await), (200, 503), "not looked at yet");
+    world.pulse.look().await;
+    assert_eq!((ask("/health").await, ask("/ready").await), (200, 200));
+    world.pass_ms(20_000);
+    assert_eq!((ask("/health").await, ask("/ready").await), (503, 503));
 }

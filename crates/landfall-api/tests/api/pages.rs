@@ -86,6 +86,7 @@ async fn the_description_names_every_route_and_no_other() {
         ("/api/v1/transfer/{req_id}", "get"),
         ("/docs", "get"),
         ("/health", "get"),
+        ("/live", "get"),
         ("/metrics", "get"),
         ("/openapi.json", "get"),
         ("/ready", "get"),
@@ -159,6 +160,7 @@ async fn real_answers_have_the_described_shape() {
     check("/api/v1/transfer/{req_id}", "get", "200", &world.get(&path).await.json());
     check("/transfers", "get", "200", &world.get("/transfers").await.json());
     check("/health", "get", "200", &world.get("/health").await.json());
+    check("/live", "get", "200", &world.get("/live").await.json());
     check("/ready", "get", "200", &world.get("/ready").await.json());
     let many = json!([
         {"idempotency_key": "k", "receiver_id": "alice.near", "amount": "1"},

@@ -8,14 +8,14 @@ use async_trait::async_trait;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
-use landfall_api::{ApiConfig, Desk, Gateway, router};
+use landfall_api::{Api, ApiConfig, Desk, Gateway, Pulse, api};
 use landfall_core::near::{self, Terms};
 use landfall_core::store::{Accepted, ListFilter, StoreError};
 use landfall_core::{
     BadField, Clock, Event, Move, NewTransfer, Payload, RailName, Stage, State, TrailEntry,
     Transfer, TransferId, internal,
 };
-use landfall_engine::{Status, Submission, SubmitError};
+use landfall_engine::{Snapshot, Status, Submission, SubmitError};
 use landfall_lanes::SystemClock;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -48,6 +48,8 @@ pub struct Book {
     pub refusal: Option<SubmitError>,
     pub store_error: Option<StoreError>,
     pub status: Option<Status>,
+    /// How often the relay was looked at.
+    pub looks: usize,
     /// The key at which the desk panics.
     pub trap: Option<String>,
     /// What is wrong with every payload.
@@ -171,19 +173,17 @@ impl Desk for StubDesk {
         Ok(page)
     }
 
-    async fn depth(&self, stage: Stage) -> usize {
-        stage.0.len()
-    }
-
-    async fn status(&self) -> Status {
-        let book = self.book.lock();
+    async fn snapshot(&self) -> Snapshot {
+        let mut book = self.book.lock();
+        book.looks += 1;
         let quiet = Status { store_error: None, rails: vec![], alerts: vec![], ready: true };
         let mut status = book.status.clone().unwrap_or(quiet);
         status.store_error = book.store_error.as_ref().map(ToString::to_string);
-        status
+        let depths = Stage::ALL.map(|stage| (stage, stage.0.len())).to_vec();
+        Snapshot { status, counts: vec![], depths, put_aside: 0 }
     }
 
-    async fn render_metrics(&self) -> String {
+    fn render_metrics(&self, _: &Snapshot) -> String {
         "# TYPE landfall_accepted counter\nlandfall_accepted_total 3\n# EOF\n".to_owned()
     }
 }
@@ -215,6 +215,8 @@ pub struct World {
     pub desk: Arc<StubDesk>,
     pub clock: Arc<HandClock>,
     pub router: Router,
+    pub metrics: Router,
+    pub pulse: Arc<Pulse>,
 }
 
 pub fn terms() -> Terms {
@@ -241,7 +243,8 @@ impl World {
         set(&mut config);
         let book = Mutex::new(Book::default());
         let desk = Arc::new(StubDesk { book, moved: Notify::new(), clock: clock.clone() });
-        World { router: router(config, desk.clone()), desk, clock }
+        let Api { router, metrics, pulse } = api(config, desk.clone());
+        World { router, metrics, pulse, desk, clock }
     }
 
     pub async fn send(&self, request: Request<Body>) -> Answer {
@@ -252,7 +255,9 @@ impl World {
         Answer { status: parts.status, headers: parts.headers, text }
     }
 
+    /// As it is answered after the next look at the relay.
     pub async fn get(&self, path: &str) -> Answer {
+        self.pulse.look().await;
         let headers: [(&str, &str); 0] = [];
         self.send(request("GET", path, &headers, "")).await
     }

@@ -451,6 +451,52 @@ async fn what_a_service_has_forgotten_waits_for_an_operators_word() {
     assert_eq!(trail.last().unwrap().certificate, Some(word.clone()));
     let again = rule(store, courier, &ruled, true, &word, now_ms).await;
     assert_eq!(again, Err(OperateError::NotAdrift("k".into())));
+
+    // It was decided by another process, and is over here, too.
+    town.pass(30_000).await;
+    let status = town.engine.status().await;
+    assert_eq!((status.rails[0].adrift, status.alerts), (0, vec![]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_stuck_here_and_is_finished_elsewhere_is_no_alert_here() {
+    let town = Town::new().await;
+    town.script([Step::Go(Known::events(&[Event::SourceCall]))]);
+    town.script((0..100).map(|_| doubt("timeout")));
+    town.submit("k").await;
+    town.pass(300_000).await;
+    assert_eq!(town.engine.status().await.rails[0].stuck, 1);
+    town.courier.script.lock().holds = true;
+    let (stuck, now_ms) = (town.find("k").await, town.clock.now_ms());
+    let (store, courier) = (town.store.as_ref(), town.courier.as_ref());
+    rule(store, courier, &stuck, false, &word(), now_ms).await.unwrap();
+    town.pass(30_000).await;
+    let status = town.engine.status().await;
+    assert_eq!((status.rails[0].stuck, status.alerts), (0, vec![]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_gives_the_grace_to_all_rails_together() {
+    let town = Town::new().await;
+    town.engine.abort().await;
+    town.courier.script.lock().hangs = true;
+    let both = Parts {
+        couriers: vec![town.courier.clone(), town.courier.clone()],
+        store: town.store.clone(),
+        queue: Arc::new(RingQueue::new(4)),
+        rails: Vec::new(),
+        clock: town.clock.clone(),
+        high_water: Arc::new(HighWater::in_memory()),
+        role: landfall_engine::Role::Both,
+        settings: town.settings.clone(),
+        seed: 7,
+    };
+    let town = Town { engine: Engine::start(both).await.unwrap(), ..town };
+    town.submit("k").await;
+    town.pass(1_000).await;
+    let began_ms = town.clock.monotonic_ms();
+    town.engine.stop(Duration::from_secs(5)).await;
+    assert_eq!(town.clock.monotonic_ms() - began_ms, 5_000);
 }
 
 #[tokio::test(start_paused = true)]

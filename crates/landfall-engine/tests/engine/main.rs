@@ -7,4 +7,5 @@ mod protocol;
 mod slow;
 mod stages;
 mod troubles;
+mod waits;
 mod world;

@@ -395,7 +395,7 @@ async fn an_attempt_is_not_pursued_with_members_that_were_read_at_another_time()
     world.sleep(500).await;
     world.store.restore(backup);
     world.sleep(60_000).await;
-    let metrics = world.engine.render_metrics().await;
+    let metrics = world.metrics().await;
     let restarts = metrics.lines().find(|line| line.starts_with("landfall_task_restarts"));
     assert_eq!(restarts, Some("landfall_task_restarts{} 0"), "no task died");
     assert_eq!(world.paid("alice.near"), 1);

@@ -19,12 +19,14 @@ pub struct SlowStore {
     pub apply_ms: AtomicU64,
     pub trail_ms: AtomicU64,
     pub open_attempts_ms: AtomicU64,
+    /// How often transfers were read.
+    pub reads: AtomicU64,
 }
 
 impl SlowStore {
     pub fn on(inner: Arc<dyn Store>) -> SlowStore {
-        let (apply_ms, trail_ms, open_attempts_ms) = Default::default();
-        SlowStore { inner, apply_ms, trail_ms, open_attempts_ms }
+        let (apply_ms, trail_ms, open_attempts_ms, reads) = Default::default();
+        SlowStore { inner, apply_ms, trail_ms, open_attempts_ms, reads }
     }
 }
 
@@ -94,6 +96,7 @@ impl Store for SlowStore {
         self.inner.sweep(stage, limit, push_ms, horizon_ms).await
     }
     async fn transfers(&self, ids: &[TransferId]) -> Result<Vec<Transfer>> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
         self.inner.transfers(ids).await
     }
     async fn by_key(&self, rail: RailName, tenant: &str, key: &str) -> Result<Option<Transfer>> {

@@ -1,5 +1,8 @@
 //! Preparing, batching, retries, funds.
 
+use landfall_core::Move;
+use landfall_core::store::Store as _;
+
 use crate::ledger::Net;
 use crate::world::World;
 
@@ -148,8 +151,35 @@ async fn a_payout_that_cannot_be_signed_holds_up_nobody_else() {
         let expected = if n == 3 { "QUEUED_TRANSFER" } else { "COMPLETED" };
         assert_eq!(world.state(&format!("k{n}")).await, expected, "{n}");
     }
-    assert!(world.find("k3").await.aside.is_some());
-    assert!(world.engine.status().await.alerts.iter().any(|alert| alert.kind == "unsignable"));
+    let unsignable = world.find("k3").await;
+    assert!(unsignable.aside.is_some());
+    let status = world.engine.status().await;
+    assert!(status.alerts.iter().any(|alert| alert.kind == "unsignable"));
+    assert_eq!(status.rails[0].aside, 1);
+
+    // Another process, which can sign it, takes it up.
+    let mut step = Move::of(&unsignable, world.clock.now_ms()).due(None);
+    step.aside = None;
+    world.store.apply(vec![step]).await.unwrap();
+    world.sleep(30_000).await;
+    let status = world.engine.status().await;
+    assert_eq!((status.rails[0].aside, status.alerts), (0, vec![]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn states_that_nobody_is_in_any_more_are_counted_as_empty() {
+    let world = World::new(1).await;
+    let count = async |state: &str| {
+        let label = format!("landfall_transfers{{rail=\"near\",state=\"{state}\"}} ");
+        let metrics = world.metrics().await;
+        metrics.lines().find_map(|line| line.strip_prefix(&label)?.parse::<u64>().ok())
+    };
+    *world.rail.down.lock() = true;
+    world.submit("k", "alice.near", 1).await;
+    assert_eq!(count("QUEUED_REGISTRATION").await, Some(1));
+    *world.rail.down.lock() = false;
+    world.sleep(120_000).await;
+    assert_eq!((count("COMPLETED").await, count("QUEUED_REGISTRATION").await), (Some(1), Some(0)));
 }
 
 /// Whoever registers a receiver has the others wait, but only while it can.

@@ -143,6 +143,10 @@ impl World {
         self.engine.status().await.alerts.into_iter().map(|alert| alert.kind).collect()
     }
 
+    pub async fn metrics(&self) -> String {
+        self.engine.render_metrics(&self.engine.snapshot().await)
+    }
+
     /// How often the receiver was paid.
     pub fn paid(&self, receiver: &str) -> usize {
         self.rail.state.lock().paid.iter().filter(|paid| paid.0 == receiver).count()

@@ -99,6 +99,20 @@ impl Parse for Auth {
     }
 }
 
+/// Who may read the metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Metrics {
+    Key,
+    Open,
+}
+
+impl Parse for Metrics {
+    const KIND: &'static str = "\"key\" or \"open\"";
+    fn parse(raw: &Raw) -> Result<Metrics, Wrong> {
+        choice(raw, &[("key", Metrics::Key), ("open", Metrics::Open)])
+    }
+}
+
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
@@ -118,9 +132,11 @@ impl Parse for LogFormat {
 pub enum Scope {
     Submit,
     Read,
+    Operate,
 }
 
-const SCOPES: [(&str, Scope); 2] = [("submit", Scope::Submit), ("read", Scope::Read)];
+const SCOPES: [(&str, Scope); 3] =
+    [("submit", Scope::Submit), ("read", Scope::Read), ("operate", Scope::Operate)];
 
 /// One caller of the API.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -205,7 +221,7 @@ fn scopes(number: usize, written: Option<&Value>) -> Result<Vec<Scope>, Wrong> {
     let Some(written) = written else {
         return Ok(vec![Scope::Submit, Scope::Read]);
     };
-    let remedy = "scopes are \"submit\" and \"read\"";
+    let remedy = "scopes are \"submit\", \"read\" and \"operate\"";
     let Some(words) = written.as_array() else {
         return wrong(format!("item {number}: scopes is no list"), remedy);
     };

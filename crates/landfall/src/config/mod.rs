@@ -21,7 +21,7 @@ mod value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-pub use kinds::{ApiKey, Auth, DIGEST_PREFIX, LogFormat, QueueUrl, Scope, StoreUrl};
+pub use kinds::{ApiKey, Auth, DIGEST_PREFIX, LogFormat, Metrics, QueueUrl, Scope, StoreUrl};
 pub use mistake::{Mistake, Mistakes, Place};
 pub use reference::{json as reference_json, markdown as reference_markdown};
 pub use secret::Secret;

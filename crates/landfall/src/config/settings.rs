@@ -9,7 +9,7 @@ use landfall_rpc::Url;
 use near_account_id::AccountId;
 
 use super::Secret;
-use super::kinds::{ApiKey, Auth, LogFormat, QueueUrl, StoreUrl};
+use super::kinds::{ApiKey, Auth, LogFormat, Metrics, QueueUrl, StoreUrl};
 use super::services::ServiceSpec;
 use super::table::settings;
 
@@ -23,9 +23,16 @@ settings! {
         /// out who can reach the port.
         auth: Auth = "keys";
         /// The callers, each with a key, a tenant (the scope of its idempotency keys) and scopes
-        /// ("submit", "read"). A key may be given as `sha256:` and its digest in hexadecimal, so
-        /// that the file does not hold it. In a variable: a JSON array.
+        /// ("submit", "read"; "operate" sees all of `/health`, and `/metrics`). A key may be given
+        /// as `sha256:` and its digest in hexadecimal, so that the file does not hold it. In a
+        /// variable: a JSON array.
         keys: Vec<ApiKey> = "";
+        /// Who may read `/metrics`: "key" wants one with the scope "operate" (where `api.auth` is
+        /// "keys"), "open" lets everybody.
+        metrics: Metrics = "key";
+        /// A second address that serves `/metrics` alone, without keys, for a network that only
+        /// Prometheus reaches.
+        metrics_listen: Option<SocketAddr> = "";
         /// Largest body of `POST /transfer`. A payout takes a few hundred bytes.
         body_limit_bytes: u64 = "65536", in 1024..=16777216;
         /// Largest body of `POST /transfers`. A thousand payouts with long memos fit.
@@ -35,6 +42,22 @@ settings! {
         /// Requests a second that each key may make, each payout of `POST /transfers` counting as
         /// one; 0 is without limit.
         rate_limit_per_s: u64 = "0", in 0..=1000000;
+        /// Most clients that wait (`?wait=`) for a transfer to become final; one more is answered
+        /// at once, with the transfer as it is.
+        waits_max: u64 = "10000", in 0..=1000000;
+        /// Most connections at once; fewer where the process may not have so many file descriptors
+        /// (of which some are kept for the store and the ledgers). When all are taken, a newcomer
+        /// gets the place of whoever has been waiting without a request for longest.
+        connections_max: u64 = "10000", in 8..=1000000;
+        /// How long a client may take over a request's head, from the connection's beginning or
+        /// the head's first byte on; then the connection is closed.
+        head_timeout_ms: u64 = "10000", in 100..=600000;
+        /// How long a request's body may take to arrive, then it is refused with 408. Four
+        /// mebibytes need no more than a megabit a second.
+        body_timeout_ms: u64 = "30000", in 100..=600000;
+        /// How long a connection is kept open without a request; longer than the minute for which
+        /// load balancers keep theirs, so that it is they who close.
+        idle_timeout_ms: u64 = "75000", in 100..=3600000;
     }
     /// The truth: where transfers and attempts are kept.
     store: Store {
@@ -145,8 +168,9 @@ settings! {
         /// How long a lane is held without renewal: after a crash another process may take it
         /// then.
         lease_ms: u64 = "10000", in 1000..=600000;
-        /// How often leases are renewed; three chances within a lease.
-        renew_ms: u64 = "3000", in 100..=200000;
+        /// How often leases are renewed; three chances within a lease. Half a second, in which a
+        /// failed question is repeated, is the least.
+        renew_ms: u64 = "3000", in 500..=200000;
         /// How long an attempt may be adrift before a fence is sent to decide it.
         fence_after_ms: u64 = "60000", in 1000..=86400000;
         /// First pause before the same bytes are sent again; doubles.

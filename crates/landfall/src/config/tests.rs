@@ -116,6 +116,16 @@ fn a_flag_beats_our_variable_beats_the_older_one_beats_the_file() {
     assert_eq!(with(&[older, ours], Some("127.0.0.1:4")), 4);
 }
 
+/// Below that the wait for a lane, at least as long as the pause after a failed question, would be
+/// longer than a renewal.
+#[test]
+fn leases_are_not_renewed_more_often_than_failed_questions_are_repeated() {
+    let retry_ms = landfall_lanes::LaneSettings::default().retry_ms;
+    let told = told("[engine]\nrenew_ms = 499\n", &[]);
+    let expect = format!("engine.renew_ms is 499, out of range; give a number from {retry_ms} to");
+    assert!(told.iter().any(|mistake| mistake.contains(&expect)), "{told:?}");
+}
+
 #[test]
 fn all_mistakes_are_told_at_once_with_their_lines() {
     let file = "[api]\nauth = \"perhaps\"\n[near]\nbatch_max = 1000\n[stroe]\nurl = \"x\"\n";

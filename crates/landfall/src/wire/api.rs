@@ -1,6 +1,7 @@
 //! The HTTP API, as the configuration says.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use landfall_api::ApiConfig;
 use landfall_core::Clock;
@@ -8,7 +9,7 @@ use landfall_core::near::Terms;
 
 use super::internal::gateway;
 use super::number;
-use crate::config::{ApiKey, Auth, Config, DIGEST_PREFIX, Scope};
+use crate::config::{ApiKey, Auth, Config, DIGEST_PREFIX, Metrics, Scope};
 use crate::failure::{Failure, Result};
 
 /// What the API is told. `near` is what every payout has in common, where that rail is on.
@@ -32,7 +33,9 @@ pub fn api_config(
         body_limit_bytes: api.body_limit_bytes as usize,
         many_limit_bytes: api.many_limit_bytes as usize,
         many_max: api.many_max as usize,
+        body_timeout: Duration::from_millis(api.body_timeout_ms),
         rate_limit_per_s: Some(number(api.rate_limit_per_s)).filter(|rate| *rate > 0),
+        metrics_open: api.metrics == Metrics::Open,
         adrift_after_ms: config.engine.fence_after_ms,
         ..ApiConfig::new(env!("CARGO_PKG_VERSION"), clock)
     })
@@ -42,6 +45,7 @@ fn api_key(key: &ApiKey) -> Result<landfall_api::ApiKey> {
     let scope = |scope: &Scope| match scope {
         Scope::Submit => landfall_api::Scope::Submit,
         Scope::Read => landfall_api::Scope::Read,
+        Scope::Operate => landfall_api::Scope::Operate,
     };
     let scopes: Vec<landfall_api::Scope> = key.scopes.iter().map(scope).collect();
     match key.key.expose().strip_prefix(DIGEST_PREFIX) {

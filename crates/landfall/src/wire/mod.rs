@@ -34,8 +34,7 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::IsTerminal as _;
 use std::sync::Arc;
 
-use axum::Router;
-use landfall_api::router;
+use landfall_api::Api;
 use landfall_core::Clock;
 use landfall_core::courier::Courier;
 use landfall_core::rail::Rail;
@@ -54,7 +53,7 @@ use crate::failure::Result;
 use crate::folder::Folder;
 use crate::show;
 
-/// How often a client's wait asks the store in a process that does no work itself.
+/// How often the store is asked for those who wait, in a process that does no work itself.
 const API_RECHECK_MS: u64 = 100;
 
 pub fn clock() -> Arc<dyn Clock> {
@@ -102,6 +101,7 @@ fn engine_settings(config: &Config, role: Role, instance: String) -> EngineSetti
         pause_max_ms: engine.pause_max_ms,
         aside_max_ms: engine.aside_max_ms,
         backlog_max: engine.backlog_max,
+        waits_max: config.api.waits_max as usize,
         recheck_ms: match role {
             Role::Api => API_RECHECK_MS,
             Role::Both | Role::Worker => defaults.recheck_ms,
@@ -126,7 +126,7 @@ fn engine_settings(config: &Config, role: Role, instance: String) -> EngineSetti
 /// A running relay, not yet listening.
 pub struct Relay {
     pub engine: Arc<Engine>,
-    pub router: Router,
+    pub api: Api,
     /// Of the NEAR rail, where it is on.
     pub network: Option<String>,
 }
@@ -179,5 +179,7 @@ pub async fn start(
     let mut api = api::api_config(config, near, clock)?;
     api.internal = api.internal.filter(|_| takes);
     api.takes = takes;
-    Ok(Relay { router: router(api, engine.clone()), engine, network: shown })
+    let api = landfall_api::api(api, engine.clone());
+    api.pulse.look().await;
+    Ok(Relay { api, engine, network: shown })
 }

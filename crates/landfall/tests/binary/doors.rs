@@ -1,0 +1,269 @@
+//! The doors of a running relay: slow clients, crowds, and a stop among them.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use landfall_servers::Postgres;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde_json::{Value, json};
+
+use crate::forwarder::Forwarder;
+use crate::world::{Process, Relay, Simulator, free_port, get, request, wait_for};
+
+/// Far below the grace of a stop, and far above what leaving takes on a machine that is busy.
+const AT_ONCE: Duration = Duration::from_secs(10);
+
+struct World {
+    simulator: Simulator,
+    _folder: tempfile::TempDir,
+    relay: Relay,
+}
+
+fn world() -> World {
+    let folder = tempfile::tempdir().expect("a folder");
+    let simulator = Simulator::start(folder.path(), &["--keys", "2", "--block-ms", "100"]);
+    let relay = Relay::on(&simulator, folder.path());
+    World { simulator, _folder: folder, relay }
+}
+
+/// A connection on which so much was sent and no more.
+fn half_sent(relay: &Relay, bytes: &str) -> TcpStream {
+    let address = relay.url.strip_prefix("http://").expect("an http URL");
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.set_read_timeout(Some(Duration::from_secs(40))).expect("a timeout");
+    stream.write_all(bytes.as_bytes()).expect("sent");
+    stream
+}
+
+/// All that comes back until the other side closes.
+fn rest(stream: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    // A connection that is reset is closed too.
+    let _ = stream.read_to_end(&mut bytes);
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+const HALF_A_BODY: &str = "POST /transfer HTTP/1.1\r\nHost: relay\r\nX-Idempotency-Key: half\r\n\
+     Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"receiver_id\"";
+
+#[test]
+fn no_half_sent_request_holds_up_a_stop() {
+    let world = world();
+    let process = world.relay.serve();
+    world.relay.until_ready();
+    let _silent = half_sent(&world.relay, "");
+    let _head = half_sent(&world.relay, "POST /t");
+    let _body = half_sent(&world.relay, HALF_A_BODY);
+    // They were accepted before this one, so the relay has them.
+    get(&format!("{}/ready", world.relay.url)).expect("ready");
+    let begun = Instant::now();
+    assert_eq!(process.terminate(), Some(0));
+    assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_whole_request_is_answered_though_the_relay_is_told_to_stop() {
+    let world = world();
+    let process = world.relay.serve();
+    world.relay.until_ready();
+    world.simulator.post("/sim/faults", &json!({"down": true}));
+    world.relay.pay("waiting", "alice.near", 1);
+    let ask = "GET /transfer/waiting?wait=30s HTTP/1.1\r\nHost: relay\r\n\r\n";
+    let mut waiting = half_sent(&world.relay, ask);
+    get(&format!("{}/ready", world.relay.url)).expect("ready");
+    let begun = Instant::now();
+    process.signal("-TERM");
+    let answer = rest(&mut waiting);
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    assert_eq!(process.terminate(), Some(0));
+    assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
+}
+
+/// Serves with no more than so many file descriptors.
+fn serve_with_descriptors(relay: &Relay, most: usize) -> Process {
+    let command = relay.command(&["serve"]);
+    let mut shell = Command::new("sh");
+    let limited = format!("ulimit -n {most} && exec \"$0\" serve");
+    shell.args(["-c", &limited]).arg(command.get_program()).current_dir(&relay.folder).env_clear();
+    shell.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
+    shell.envs(relay.variables.iter().cloned());
+    Process::start(&mut shell)
+}
+
+#[test]
+fn more_half_open_connections_than_descriptors_end_nothing() {
+    let world = world();
+    let process = serve_with_descriptors(&world.relay, 256);
+    world.relay.until_ready();
+    let crowd: Vec<TcpStream> = (0..300).map(|_| half_sent(&world.relay, "POST /t")).collect();
+    let begun = Instant::now();
+    world.relay.pay("among-a-crowd", "alice.near", 1);
+    assert!(begun.elapsed() < AT_ONCE, "newcomers are let in: {:?}", begun.elapsed());
+    world.relay.completed("among-a-crowd");
+    drop(crowd);
+    assert_eq!(process.terminate(), Some(0));
+}
+
+#[test]
+fn whoever_is_slow_is_shown_out() {
+    let mut world = world();
+    world.relay.set("LANDFALL_API__HEAD_TIMEOUT_MS", "300");
+    world.relay.set("LANDFALL_API__BODY_TIMEOUT_MS", "300");
+    world.relay.set("LANDFALL_API__IDLE_TIMEOUT_MS", "600");
+    let process = world.relay.serve();
+    world.relay.until_ready();
+    for nothing_or_half in ["", "POST /t"] {
+        assert_eq!(rest(&mut half_sent(&world.relay, nothing_or_half)), "");
+    }
+    let answer = rest(&mut half_sent(&world.relay, HALF_A_BODY));
+    assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+    assert!(answer.ends_with("{\"error\":\"body: did not arrive within 300 ms\"}"), "{answer}");
+    let idle = rest(&mut half_sent(&world.relay, "GET /ready HTTP/1.1\r\nHost: relay\r\n\r\n"));
+    assert!(idle.starts_with("HTTP/1.1 200 "), "{idle}");
+    assert_eq!(process.terminate(), Some(0));
+}
+
+#[test]
+fn what_is_no_http_is_told_so_in_json() {
+    let world = world();
+    let process = world.relay.serve();
+    world.relay.until_ready();
+    let many: String = (0..200).map(|n| format!("X-{n}: y\r\n")).collect();
+    let check = |bytes: &str, status: u16, said: &str| {
+        let answer = rest(&mut half_sent(&world.relay, bytes));
+        let sent = &bytes[..bytes.len().min(60)];
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{sent:?}: {answer}");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a whole answer");
+        assert!(head.contains("content-type: application/json"), "{head}");
+        assert!(head.contains(&format!("content-length: {}", body.len())), "{head} {body}");
+        let body: Value = serde_json::from_str(body).expect("JSON");
+        assert!(body["error"].as_str().expect("an error").contains(said), "{body}");
+    };
+    check("this is no HTTP\r\n\r\n", 400, "not HTTP/1.1");
+    check("GET / HTTP/1.1\r\nBad Header\r\n\r\n", 400, "not HTTP/1.1");
+    check(&format!("GET / HTTP/1.1\r\n{many}\r\n"), 431, "headers");
+    let long = "a".repeat(70_000);
+    check(&format!("GET /{long} HTTP/1.1\r\n\r\n"), 431, "too large");
+    check(&format!("GET / HTTP/1.1\r\nX: {long}\r\n\r\n"), 431, "too large");
+    assert!(request("GET", &format!("{}/ready", world.relay.url), &[], "").is_some());
+    assert_eq!(process.terminate(), Some(0));
+}
+
+#[test]
+fn a_full_house_lets_newcomers_in_by_showing_out_who_waits() {
+    let mut world = world();
+    world.relay.set("LANDFALL_API__CONNECTIONS_MAX", "8");
+    let process = world.relay.serve();
+    world.relay.until_ready();
+    let mut first = half_sent(&world.relay, "POST /t");
+    let _others: Vec<TcpStream> = (0..8).map(|_| half_sent(&world.relay, "POST /t")).collect();
+    wait_for("an answer", || get(&format!("{}/ready", world.relay.url)));
+    assert_eq!(rest(&mut first), "", "who has waited for longest goes first");
+    assert_eq!(process.terminate(), Some(0));
+}
+
+/// As many at once, each on a connection of its own. Their status codes.
+fn all_at_once(relay: &Relay, count: usize, path: &str) -> Vec<String> {
+    let ask = format!("GET {path} HTTP/1.1\r\nHost: relay\r\nConnection: close\r\n\r\n");
+    let mut streams: Vec<TcpStream> = (0..count).map(|_| half_sent(relay, &ask)).collect();
+    streams.iter_mut().map(|stream| rest(stream).chars().skip(9).take(3).collect()).collect()
+}
+
+#[test]
+fn a_thousand_who_ask_how_it_is_cost_the_store_nothing() {
+    let mut world = world();
+    let postgres = Postgres::start().expect("PostgreSQL starts");
+    let between = Forwarder::to(postgres.port());
+    let store = postgres.url().replace(&postgres.port().to_string(), &between.port.to_string());
+    world.relay.set("LANDFALL_STORE__URL", &store);
+    // Whoever asks a store that stalls waits for so long.
+    world.relay.set("LANDFALL_STORE__TIMEOUT_MS", "60000");
+    let process = world.relay.serve();
+    world.relay.until_ready();
+    for number in 0..20 {
+        world.relay.pay(&format!("before-{number}"), "alice.near", 1);
+    }
+    assert!(all_at_once(&world.relay, 1_000, "/health").iter().all(|status| status == "200"));
+    between.hold();
+    let begun = Instant::now();
+    for path in ["/live", "/health", "/ready"] {
+        let answers = all_at_once(&world.relay, 1_000, path);
+        assert!(answers.iter().all(|status| status == "200" || status == "503"), "{answers:?}");
+    }
+    assert!(begun.elapsed() < 2 * AT_ONCE, "{:?}", begun.elapsed());
+    between.release();
+    for number in 0..20 {
+        world.relay.completed(&format!("before-{number}"));
+    }
+    assert_eq!(process.terminate(), Some(0));
+}
+
+#[test]
+fn metrics_have_a_key_or_a_listener_of_their_own() {
+    let mut world = world();
+    let port = free_port();
+    let keys = r#"[{"key": "an operator of acme", "scopes": ["operate"]}, "a client of acme"]"#;
+    world.relay.set("LANDFALL_API__AUTH", "keys");
+    world.relay.set("LANDFALL_API__KEYS", keys);
+    world.relay.set("LANDFALL_API__METRICS_LISTEN", &format!("127.0.0.1:{port}"));
+    let process = world.relay.serve();
+    world.relay.until_ready();
+    let url = format!("{}/metrics", world.relay.url);
+    let with = |key: &str| request("GET", &url, &[("X-API-Key", key)], "").expect("an answer").0;
+    assert_eq!(request("GET", &url, &[], "").expect("an answer").0, 401);
+    assert_eq!((with("a client of acme"), with("an operator of acme")), (403, 200));
+    let (status, metrics) =
+        request("GET", &format!("http://127.0.0.1:{port}/metrics"), &[], "").expect("an answer");
+    assert!(status == 200 && metrics.as_str().expect("text").contains("landfall_alerts"));
+    let health = wait_for("health", || {
+        get(&format!("{}/health", world.relay.url)).filter(|health| health["status"] == "healthy")
+    });
+    assert_eq!(health["rails"], Value::Null);
+    assert_eq!(process.terminate(), Some(0));
+}
+
+/// As many sockets as a crowd of clients needs.
+fn many_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    setrlimit(Resource::Nofile, raised).expect("the soft limit can be raised");
+}
+
+/// On a store of which others finish the transfers: nobody here hears of it.
+#[test]
+fn five_thousand_who_wait_hold_up_nobody_and_all_hear_of_the_end() {
+    many_descriptors();
+    let world = world();
+    let postgres = Postgres::start().expect("PostgreSQL starts");
+    let relay = |name| Relay::shared(&world.simulator, world._folder.path(), name, postgres.url());
+    let (taker, mut worker) = (relay("taker"), relay("worker"));
+    // It notices soon that the ledger is back.
+    worker.set("LANDFALL_NEAR__BREAKER_OPEN_MS", "200");
+    worker.set("LANDFALL_NEAR__BREAKER_OPEN_MAX_MS", "200");
+    worker.set("LANDFALL_ENGINE__RETRY_MAX_MS", "500");
+    let taking = Process::start(&mut taker.command(&["serve", "--role", "api"]));
+    let working = Process::start(&mut worker.command(&["serve", "--role", "worker"]));
+    taker.until_ready();
+    worker.until_ready();
+    world.simulator.post("/sim/faults", &json!({"down": true}));
+    taker.pay("awaited", "alice.near", 1);
+    let ask = "GET /transfer/awaited?wait=60s HTTP/1.1\r\nHost: relay\r\n\
+               Connection: close\r\n\r\n";
+    let mut waiting: Vec<TcpStream> = (0..5_000).map(|_| half_sent(&taker, ask)).collect();
+    let begun = Instant::now();
+    for number in 0..20 {
+        taker.pay(&format!("beside-{number}"), "alice.near", 1);
+    }
+    assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
+    world.simulator.post("/sim/faults", &json!({"down": false}));
+    for stream in &mut waiting {
+        let answer = rest(stream);
+        assert!(answer.contains("\"status\":\"COMPLETED\""), "{answer}");
+    }
+    for number in 0..20 {
+        taker.completed(&format!("beside-{number}"));
+    }
+    assert_eq!((taking.terminate(), working.terminate()), (Some(0), Some(0)));
+}
