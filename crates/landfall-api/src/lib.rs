@@ -8,7 +8,7 @@
 //!
 //! Map: `router` lays the routes; `submit` and `many` take transfers, `read` and `list` show
 //! them, `internal` is the gateway between services, `health` tells how the relay is, `pages` holds
-//! what a browser sees; `headers`, `body` and
+//! what a browser sees and `decimal` a pattern in it; `headers`, `body` and
 //! `query` read requests; `wire` is what goes out; `auth` and `limit` let people in; `watch`
 //! counts and logs.
 //!
@@ -18,6 +18,7 @@
 mod auth;
 mod body;
 mod config;
+mod decimal;
 mod desk;
 mod error;
 mod headers;
