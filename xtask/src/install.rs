@@ -1,6 +1,6 @@
 //! The servers that tests start: Redis, PostgreSQL, MariaDB and one that speaks SQS.
 //!
-//! Debian's packages as they are, fauxqs from npm and checkers from PyPI under target/tools. What
+//! Debian's packages as they are, what is in npm and PyPI under target/tools. What
 //! cannot be installed from here is named with the command that does. Not here: starting them
 //! (`landfall-servers`).
 
@@ -49,7 +49,7 @@ pub fn servers(root: &Path) -> Result<()> {
     if !missing.is_empty() {
         packages(&missing)?;
     }
-    fauxqs(root)
+    npm(root, "fauxqs", FAUXQS).map(|_| ())
 }
 
 fn is_there(name: &str) -> bool {
@@ -151,20 +151,24 @@ pub fn python(root: &Path, name: &str, named: &Path) -> Result<PathBuf> {
     Ok(tools)
 }
 
-fn fauxqs(root: &Path) -> Result<()> {
-    let folder = root.join("target/tools/fauxqs");
-    if folder.join("node_modules/fauxqs/dist/server.js").is_file() {
-        return Ok(());
+/// A package of npm, with what it needs, in a folder of target/tools.
+pub fn npm(root: &Path, name: &str, package: &str) -> Result<PathBuf> {
+    let folder = root.join("target/tools").join(name);
+    // Written last: without it an installation was not finished.
+    let installed = folder.join("installed");
+    if std::fs::read_to_string(&installed).is_ok_and(|there| there == package) {
+        return Ok(folder);
     }
-    println!("== installing {FAUXQS}");
+    println!("== installing {package}");
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let mut command = Command::new("npm");
     command.args(["install", "--no-audit", "--no-fund", "--loglevel=error", "--prefix"]);
-    command.arg(&folder).arg(FAUXQS);
+    command.arg(&folder).arg(package);
     if !run(&mut command)? {
-        bail!("{FAUXQS} cannot be installed: run `{}` and see why", shown(&command));
+        bail!("{package} cannot be installed: run `{}` and see why", shown(&command));
     }
-    Ok(())
+    std::fs::write(&installed, package).with_context(|| installed.display().to_string())?;
+    Ok(folder)
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 //!
 //! No 5xx but the documented 503, no status, header or body that is not described, what the
 //! description allows is accepted, what it does not is refused. Once with API keys and once
-//! without, on the binary that the tests were built with, both rails on. What is asked of it is in
+//! without, on the binary that the tests were built with, both rails on. And whether the page that
+//! draws it, /docs, can be used: jsdom runs its script. What is asked is in
 //! crates/landfall-api/check.
 
 use std::net::TcpListener;
@@ -21,6 +22,8 @@ use crate::process::Running;
 
 /// Where its configuration, hooks and requirements are.
 const FOLDER: &str = "crates/landfall-api/check";
+/// The last that runs on Debian 12's Node.
+const JSDOM: &str = "jsdom@26.1.0";
 /// The key of the server that wants one; it guards nothing but a trial.
 const KEY: &str = "schemathesis-is-let-in";
 /// Whose funds are moved; the hooks name the same.
@@ -42,9 +45,15 @@ pub fn run(root: &Path, landfall: &Path) -> bool {
 
 fn checked(root: &Path, landfall: &Path) -> Result<bool> {
     let tools = install::python(root, "schema", &root.join(FOLDER).join("requirements.txt"))?;
+    let jsdom = install::npm(root, "jsdom", JSDOM)?;
     let mut good = true;
     for key in [None, Some(KEY)] {
         let world = World::start(landfall, key)?;
+        if let Some(key) = key {
+            let mut page = Command::new("node");
+            page.arg(root.join(FOLDER).join("docs.mjs")).arg(&jsdom).args([&world.url, key]);
+            good &= install::run(&mut page)?;
+        }
         good &= world.check(root, &tools, key)?;
         good &= world.leave()?;
     }

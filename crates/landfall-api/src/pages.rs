@@ -36,11 +36,18 @@ pub fn openapi(config: &ApiConfig) -> Bytes {
     let terms = gateway.map_or_else(example, |gateway| gateway.terms.clone());
     let symbols = terms.assets.iter().map(|asset| json!(asset.symbol)).collect();
     let services = terms.services.iter().map(|name| json!(name)).collect();
+    let named = |index: usize| vec![json!(terms.services.get(index))];
+    let first = terms.assets.first();
+    let amount = if first.is_some_and(|asset| asset.decimals == 0) { "1" } else { "1.5" };
     let text = [
         ("\"$version\"", vec![json!(config.version)]),
         ("\"$keys\"", keys),
         ("\"$key_required\"", vec![json!(gateway.is_some_and(|gateway| gateway.key_required))]),
         ("\"$services\"", services),
+        ("\"$from\"", named(0)),
+        ("\"$to\"", named(1)),
+        ("\"$asset\"", vec![json!(first.map(|asset| &asset.symbol))]),
+        ("\"$amount\"", vec![json!(amount)]),
         ("\"$assets\"", symbols),
         ("\"$order_rules\"", order_rules(&terms)),
     ]

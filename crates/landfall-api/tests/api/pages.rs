@@ -202,6 +202,10 @@ async fn keys_services_and_assets_are_described_as_they_are_configured() {
     let fields = &open["components"]["schemas"]["OrderRequest"];
     assert_eq!(fields["properties"]["to"]["enum"], json!(["funding", "trading"]));
     assert_eq!(fields["properties"]["asset"]["enum"], json!(["BTC"]));
+    let body = &open["paths"]["/api/v1/transfer"]["post"]["requestBody"];
+    let example = &body["content"]["application/json"]["example"];
+    assert_eq!((&example["from"], &example["to"]), (&json!("funding"), &json!("trading")));
+    assert_eq!((&example["asset"], &example["amount"]), (&json!("BTC"), &json!("1.5")));
     let same = json!({
         "if": {"properties": {"from": {"const": "funding"}}},
         "then": {"properties": {"to": {"not": {"const": "funding"}}}},
