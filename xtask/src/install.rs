@@ -1,10 +1,11 @@
 //! The servers that tests start: Redis, PostgreSQL, MariaDB and one that speaks SQS.
 //!
-//! Debian's packages as they are, and fauxqs from npm under target/tools. What cannot be installed
-//! from here is named with the command that does. Not here: starting them (`landfall-servers`).
+//! Debian's packages as they are, what is in npm and PyPI under target/tools. What
+//! cannot be installed from here is named with the command that does. Not here: starting them
+//! (`landfall-servers`).
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -29,6 +30,9 @@ const POSTGRES: &str = "/usr/lib/postgresql";
 /// Must be the version that `landfall-servers` names.
 const FAUXQS: &str = "fauxqs@1.9.2";
 
+/// What Debian calls the part of Python that makes a folder of tools.
+const PYTHON: &str = "python3-venv";
+
 /// While this exists and says so, Debian starts no service that it installs.
 const POLICY: &str = "/usr/sbin/policy-rc.d";
 
@@ -45,7 +49,7 @@ pub fn servers(root: &Path) -> Result<()> {
     if !missing.is_empty() {
         packages(&missing)?;
     }
-    fauxqs(root)
+    npm(root, "fauxqs", FAUXQS).map(|_| ())
 }
 
 fn is_there(name: &str) -> bool {
@@ -87,7 +91,8 @@ fn is_root() -> bool {
     output.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
 }
 
-fn run(command: &mut Command) -> Result<bool> {
+/// Says what it runs, and whether that went well.
+pub fn run(command: &mut Command) -> Result<bool> {
     println!("$ {}", shown(command));
     Ok(command.status().with_context(|| shown(command))?.success())
 }
@@ -118,20 +123,52 @@ impl Drop for Policy {
     }
 }
 
-fn fauxqs(root: &Path) -> Result<()> {
-    let folder = root.join("target/tools/fauxqs");
-    if folder.join("node_modules/fauxqs/dist/server.js").is_file() {
-        return Ok(());
+/// Python's tools from PyPI, at the versions that `named` lists, in a folder of target/tools.
+pub fn python(root: &Path, name: &str, named: &Path) -> Result<PathBuf> {
+    let tools = root.join("target/tools").join(name);
+    let wanted = std::fs::read_to_string(named).with_context(|| named.display().to_string())?;
+    // Written last: without it an installation was not finished.
+    let installed = tools.join("installed");
+    if std::fs::read_to_string(&installed).is_ok_and(|there| there == wanted) {
+        return Ok(tools);
     }
-    println!("== installing {FAUXQS}");
+    println!("== installing tools for {name}");
+    let mut make = Command::new("python3");
+    make.args(["-m", "venv", "--clear"]).arg(&tools);
+    if !run(&mut make).unwrap_or(false) {
+        packages(&[PYTHON])?;
+        if !run(&mut make)? {
+            bail!("{PYTHON} is missing: run `apt-get install {PYTHON}` as root");
+        }
+    }
+    let mut fill = Command::new(tools.join("bin/python"));
+    fill.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+    fill.args(["--no-deps", "--only-binary", ":all:", "--requirement"]).arg(named);
+    if !run(&mut fill)? {
+        bail!("the tools cannot be installed: run `{}` and see why", shown(&fill));
+    }
+    std::fs::write(&installed, wanted).with_context(|| installed.display().to_string())?;
+    Ok(tools)
+}
+
+/// A package of npm, with what it needs, in a folder of target/tools.
+pub fn npm(root: &Path, name: &str, package: &str) -> Result<PathBuf> {
+    let folder = root.join("target/tools").join(name);
+    // Written last: without it an installation was not finished.
+    let installed = folder.join("installed");
+    if std::fs::read_to_string(&installed).is_ok_and(|there| there == package) {
+        return Ok(folder);
+    }
+    println!("== installing {package}");
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let mut command = Command::new("npm");
     command.args(["install", "--no-audit", "--no-fund", "--loglevel=error", "--prefix"]);
-    command.arg(&folder).arg(FAUXQS);
+    command.arg(&folder).arg(package);
     if !run(&mut command)? {
-        bail!("{FAUXQS} cannot be installed: run `{}` and see why", shown(&command));
+        bail!("{package} cannot be installed: run `{}` and see why", shown(&command));
     }
-    Ok(())
+    std::fs::write(&installed, package).with_context(|| installed.display().to_string())?;
+    Ok(folder)
 }
 
 #[cfg(test)]

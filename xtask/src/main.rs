@@ -1,5 +1,5 @@
-//! Landfall's chores: `cargo xtask test | install | tidy | deploy | docs | bench near|internal |
-//! soak near|internal|backends|torture|mutants`.
+//! Landfall's chores: `cargo xtask test | install | tidy | deploy | schema | docs |
+//! bench near|internal | soak near|internal|backends|torture|mutants`.
 //!
 //! Every chore says what it runs, so that anybody can run it by hand. Not here: anything a user of
 //! Landfall needs (that is the binary's job). Time is read freely here: chores measure real time.
@@ -13,6 +13,7 @@ mod moves;
 mod payouts;
 mod process;
 mod report;
+mod schema;
 mod soak;
 mod test;
 mod tidy;
@@ -39,6 +40,8 @@ enum Chore {
     Tidy,
     /// Checks deploy/ by schemas, linters and the binary that the tests were built with.
     Deploy,
+    /// Holds /openapi.json against the server that gives it, with and without API keys.
+    Schema,
     /// Writes docs/configuration.md anew from the code.
     Docs,
     /// Measures the relay against a simulated ledger, or between two account services.
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
         Chore::Install => install::servers(&root()).map(|()| true),
         Chore::Tidy => tidy::run(&root()),
         Chore::Deploy => Ok(deploy::run(&root(), &test::landfall(&root()))),
+        Chore::Schema => Ok(schema::run(&root(), &test::landfall(&root()))),
         Chore::Docs => docs(),
         Chore::Bench { ledger: BenchLedger::Near(options) } => bench::run(&root(), &options),
         Chore::Bench { ledger: BenchLedger::Internal(options) } => {

@@ -1,7 +1,8 @@
 //! `cargo xtask test`: everything that must hold before a change is taken, in one command.
 //!
 //! The last line is `N passed, N failed`. It counts every test, and every check (format, lints,
-//! tidiness, deployment, torture) as one more, so that it says `0 failed` only if nothing is wrong.
+//! tidiness, deployment, description, torture) as one more, so that it says `0 failed` only if
+//! nothing is wrong.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use anyhow::{Context, Result, bail};
 use crate::deploy;
 use crate::install;
 use crate::process::{cargo, shown};
+use crate::schema;
 use crate::tidy;
 
 /// Worlds that every change is tortured in, by the build that the tests have just made: 34 s on two
@@ -71,6 +73,7 @@ pub fn run(root: &Path) -> Result<bool> {
     step("tidy", &mut || Ok(one(tidy::run(root)?)))?;
     step("tests", &mut || tests(root))?;
     step("deploy", &mut || Ok(one(deploy::run(root, &landfall(root)))))?;
+    step("schema", &mut || Ok(one(schema::run(root, &landfall(root)))))?;
     step("torture", &mut || torture(root))?;
     for (name, took) in timings {
         println!("{name:<8} {:>7.1} s", took.as_secs_f64());

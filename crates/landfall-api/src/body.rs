@@ -88,8 +88,13 @@ impl<'a> Fields<'a> {
     /// Reads the one object that `text` is.
     pub fn parse(text: &'a str, key_in: KeyIn) -> Result<Fields<'a>, ApiError> {
         let mut json = serde_json::Deserializer::from_str(text);
-        let fields = json.deserialize_any(Object { key_in }).map_err(|error| complaint(&error))?;
-        json.end().map_err(|error| complaint(&error))?;
+        // One of many that does not parse is a line of its own, and its number is said elsewhere.
+        let complain = |error: &serde_json::Error| match key_in {
+            KeyIn::Header => complaint(error),
+            KeyIn::Object => complaint_at(error, format!("column {}", error.column())),
+        };
+        let fields = json.deserialize_any(Object { key_in }).map_err(|error| complain(&error))?;
+        json.end().map_err(|error| complain(&error))?;
         Ok(fields)
     }
 
@@ -150,16 +155,19 @@ pub fn too_many(max: usize) -> ApiError {
 
 /// What is wrong with a body, in our words where we said it, else in the parser's, with the place.
 fn complaint(error: &serde_json::Error) -> ApiError {
+    complaint_at(error, format!("line {} column {}", error.line(), error.column()))
+}
+
+fn complaint_at(error: &serde_json::Error, place: String) -> ApiError {
     let (line, column) = (error.line(), error.column());
     let said = error.to_string();
     let cause = said.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&said);
     match error.classify() {
         serde_json::error::Category::Data => ApiError::Bad(cause.to_owned()),
-        serde_json::error::Category::Eof => ApiError::bad(
-            "body",
-            format!("is cut off: the JSON ends at line {line} column {column}"),
-        ),
-        _ => ApiError::bad("body", format!("is not JSON: {cause} at line {line} column {column}")),
+        serde_json::error::Category::Eof => {
+            ApiError::bad("body", format!("is cut off: the JSON ends at {place}"))
+        }
+        _ => ApiError::bad("body", format!("is not JSON: {cause} at {place}")),
     }
 }
 

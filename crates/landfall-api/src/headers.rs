@@ -12,8 +12,8 @@ use crate::error::ApiError;
 /// Longest idempotency key: fits a UUID, a hash or a composed name, and an index of any store.
 pub const KEY_MAX_CHARS: usize = 255;
 
-pub const KEY_RULE: &str =
-    "must be 1 to 255 visible ASCII characters (letters, digits, punctuation; no spaces)";
+pub const KEY_RULE: &str = "must be 1 to 255 visible ASCII characters (letters, digits, \
+                            punctuation; no spaces), and neither \".\" nor \"..\"";
 
 const OWN_KEY: &str = "X-Idempotency-Key";
 const STANDARD_KEY: &str = "Idempotency-Key";
@@ -72,8 +72,11 @@ fn checked_key<'a>(header: &str, key: Cow<'a, [u8]>) -> Result<Cow<'a, str>, Api
     if is_key(&text) { Ok(text) } else { Err(rule()) }
 }
 
+/// Dots alone are steps in a path: clients take them out of `/transfer/..`, encoded or not.
 pub fn is_key(text: &str) -> bool {
-    (1..=KEY_MAX_CHARS).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+    (1..=KEY_MAX_CHARS).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_graphic())
+        && !matches!(text, "." | "..")
 }
 
 /// The standard header is a structured string (RFC 8941), `"like this"`; many send it bare.

@@ -94,6 +94,7 @@ struct LanesBody {
 
 #[derive(Serialize)]
 struct EndpointBody<'a> {
+    name: &'a str,
     endpoint: &'a str,
     up: bool,
     detail: &'a str,
@@ -252,6 +253,7 @@ fn rail_body(rail: &RailStatus) -> RailBody<'_> {
 
 fn endpoint_body(endpoint: &EndpointHealth) -> EndpointBody<'_> {
     EndpointBody {
+        name: &endpoint.name,
         endpoint: &endpoint.endpoint,
         up: endpoint.up,
         detail: &endpoint.detail,

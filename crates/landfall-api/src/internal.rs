@@ -12,13 +12,12 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use landfall_core::internal::{Asked, Order};
+use landfall_core::internal::{Asked, Order, request_id};
 use landfall_core::store::Accepted;
 use landfall_core::{Fault, Payload, RailName, TrailEntry, Transfer};
 use landfall_engine::Submission;
 use serde::Serialize;
 use serde_json::value::RawValue;
-use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::body;
@@ -45,7 +44,8 @@ pub async fn submit(State(app): State<Arc<App>>, request: Request) -> Result<Res
     let fields = Fields::parse(body::text(&bytes)?)?;
     let mut order = Order::new(&gateway.terms, fields.asked()?)?;
     order.client_key = client_key;
-    let key = request_id(caller.tenant, order.client_key.as_deref()).to_string();
+    let named = order.client_key.as_deref().map(|key| request_id(caller.tenant, key));
+    let key = named.unwrap_or_else(Uuid::new_v4).to_string();
     let payload = Payload::Internal(order);
     screen(&app, caller.tenant, &key, &payload).await?;
     let submission = Submission { tenant: caller.tenant.to_owned(), key, payload: payload.clone() };
@@ -68,22 +68,6 @@ async fn screen(app: &App, tenant: &str, key: &str, payload: &Payload) -> Result
     Ok(app.desk.screen(payload).await?)
 }
 
-/// New for a request without a key; always the same for the same key of the same tenant.
-fn request_id(tenant: &str, client_key: Option<&str>) -> Uuid {
-    let Some(key) = client_key else {
-        return Uuid::new_v4();
-    };
-    let mut hasher = Sha256::new();
-    for part in ["landfall internal request", tenant, key] {
-        hasher.update((part.len() as u64).to_le_bytes());
-        hasher.update(part.as_bytes());
-    }
-    let digest = hasher.finalize();
-    let mut bytes = [0; 16];
-    bytes.copy_from_slice(&digest[..16]);
-    uuid::Builder::from_custom_bytes(bytes).into_uuid()
-}
-
 pub async fn read(
     State(app): State<Arc<App>>,
     req_id: Result<Path<String>, PathRejection>,
@@ -103,8 +87,8 @@ pub async fn read(
         transfer = app.desk.wait_final(transfer, patience).await?;
     }
     let trail = app.desk.trail(transfer.id).await?;
-    let Payload::Internal(order) = &transfer.payload else { return Err(ApiError::Internal) };
-    Ok(Json(Story::of(&transfer, order, &trail)).into_response())
+    let events = trail.iter().map(Line::of).collect();
+    Ok(Json(Story { transfer: OrderBody::of(&transfer)?, events }).into_response())
 }
 
 /// The fields of a request, as sent.
@@ -205,10 +189,21 @@ fn message(transfer: &Transfer) -> String {
     }
 }
 
-/// A transfer with its audit trail. Times are in milliseconds.
+/// A transfer with its audit trail.
 #[derive(Serialize)]
 struct Story<'a> {
+    #[serde(flatten)]
+    transfer: OrderBody<'a>,
+    events: Vec<Line<'a>>,
+}
+
+/// A transfer as it is stored. Times are in milliseconds.
+#[derive(Serialize)]
+pub struct OrderBody<'a> {
     req_id: &'a str,
+    /// The client's own, if it gave one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    idempotency_key: Option<&'a str>,
     state: &'static str,
     from: &'a str,
     to: &'a str,
@@ -224,7 +219,6 @@ struct Story<'a> {
     /// Why an operator must decide, if so.
     #[serde(skip_serializing_if = "Option::is_none")]
     adrift: Option<&'a str>,
-    events: Vec<Line<'a>>,
 }
 
 #[derive(Serialize)]
@@ -235,15 +229,18 @@ struct Line<'a> {
     error: Option<&'a Fault>,
 }
 
-impl<'a> Story<'a> {
-    fn of(transfer: &'a Transfer, order: &'a Order, trail: &'a [TrailEntry]) -> Story<'a> {
-        let line = |entry: &'a TrailEntry| Line {
-            time: entry.at_ms,
-            event: entry.event.name(),
-            error: entry.error.as_ref(),
-        };
-        Story {
+impl<'a> Line<'a> {
+    fn of(entry: &'a TrailEntry) -> Line<'a> {
+        Line { time: entry.at_ms, event: entry.event.name(), error: entry.error.as_ref() }
+    }
+}
+
+impl<'a> OrderBody<'a> {
+    pub fn of(transfer: &'a Transfer) -> Result<OrderBody<'a>, ApiError> {
+        let order = transfer.payload.internal().ok_or(ApiError::Internal)?;
+        Ok(OrderBody {
             req_id: &transfer.key,
+            idempotency_key: order.client_key.as_deref(),
             state: transfer.state.name(),
             from: &order.source,
             to: &order.target,
@@ -256,7 +253,6 @@ impl<'a> Story<'a> {
             retry_count: transfer.retry_count,
             error: transfer.error.as_ref(),
             adrift: transfer.aside.as_deref(),
-            events: trail.iter().map(line).collect(),
-        }
+        })
     }
 }

@@ -8,8 +8,8 @@
 //!
 //! Map: `router` lays the routes; `submit` and `many` take transfers, `read` and `list` show
 //! them, `internal` is the gateway between services, `health` tells how the relay is as
-//! `pulse` last saw it, `pages` holds
-//! what a browser sees; `headers`, `body` and
+//! `pulse` last saw it, `pages` holds what a browser sees and
+//! `decimal` a pattern in it; `headers`, `body` and
 //! `query` read requests; `wire` is what goes out; `auth` and `limit` let people in; `watch`
 //! counts and logs.
 //!
@@ -19,6 +19,7 @@
 mod auth;
 mod body;
 mod config;
+mod decimal;
 mod desk;
 mod error;
 mod headers;

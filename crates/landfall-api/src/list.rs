@@ -1,4 +1,5 @@
-//! `GET /transfers`: a caller's transfers, newest first, by pages.
+//! `GET /transfers` and `GET /api/v1/transfers`: a caller's transfers on a rail, newest first, by
+//! pages; or the one that has an idempotency key.
 
 use std::sync::Arc;
 
@@ -6,11 +7,15 @@ use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
+use landfall_core::internal::request_id;
 use landfall_core::store::ListFilter;
-use landfall_core::{RailName, State as TransferState, TransferId};
+use landfall_core::{RailName, State as TransferState, Transfer, TransferId, near};
+use serde::Serialize;
 
 use crate::config::Scope;
 use crate::error::ApiError;
+use crate::headers::{KEY_RULE, is_key};
+use crate::internal::OrderBody;
 use crate::query::Query;
 use crate::router::App;
 use crate::wire::{PageBody, TransferBody};
@@ -18,50 +23,149 @@ use crate::wire::{PageBody, TransferBody};
 /// Transfers on a page, unless asked otherwise: about a screenful or two.
 const LIMIT_DEFAULT: usize = 50;
 /// Most transfers on a page: about 200 KiB of JSON.
-const LIMIT_MAX: usize = 500;
+const LIMIT_MAX: u64 = 500;
 
-const PARAMETERS: [&str; 7] =
-    ["status", "receiver_id", "created_from", "created_until", "adrift", "cursor", "limit"];
+/// More than any id has; every store can compare such numbers.
+const CURSOR_MAX_DIGITS: usize = 18;
+
+const KEY: &str = "idempotency_key";
+
+/// What differs between the lists: names of the rail's own fields.
+struct Kind {
+    rail: RailName,
+    state: &'static str,
+    receiver: &'static str,
+    parameters: &'static [&'static str],
+}
+
+const PAYOUTS: Kind = Kind {
+    rail: RailName::Near,
+    state: "status",
+    receiver: "receiver_id",
+    parameters: &[
+        KEY,
+        "status",
+        "receiver_id",
+        "created_from",
+        "created_until",
+        "adrift",
+        "cursor",
+        "limit",
+    ],
+};
+
+const ORDERS: Kind = Kind {
+    rail: RailName::Internal,
+    state: "state",
+    receiver: "user_id",
+    parameters: &[KEY, "state", "user_id", "created_from", "created_until", "cursor", "limit"],
+};
 
 pub async fn list(
     State(app): State<Arc<App>>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let caller = app.admit(&headers, Scope::Read)?;
-    let query = Query::parse(query.as_deref(), &PARAMETERS)?;
-    let limit = limit(&query)?;
-    let mut filter = filter(&app, &query)?;
-    filter.tenant = Some(caller.tenant.to_owned());
-    // One more than asked for tells whether there is another page.
-    filter.limit = limit + 1;
-    let mut transfers = app.desk.list(filter).await?;
-    let more = transfers.len() > limit;
-    transfers.truncate(limit);
-    let last = transfers.last().filter(|_| more);
-    let page = PageBody {
-        next_cursor: last.map(|transfer| transfer.id.to_string()),
-        transfers: transfers.iter().map(TransferBody::of).collect(),
-    };
-    Ok(Json(page).into_response())
+    let found = Found::of(&app, &PAYOUTS, query.as_deref(), &headers).await?;
+    found.page(|transfer| Ok(TransferBody::of(transfer)))
+}
+
+pub async fn list_orders(
+    State(app): State<Arc<App>>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let found = Found::of(&app, &ORDERS, query.as_deref(), &headers).await?;
+    found.page(OrderBody::of)
+}
+
+/// The transfers of a page, and whether others follow.
+struct Found {
+    transfers: Vec<Transfer>,
+    more: bool,
+}
+
+impl Found {
+    async fn of(
+        app: &App,
+        kind: &Kind,
+        query: Option<&str>,
+        headers: &HeaderMap,
+    ) -> Result<Found, ApiError> {
+        let caller = app.admit(headers, Scope::Read)?;
+        let query = Query::parse(query, kind.parameters)?;
+        let limit = limit(&query)?;
+        let mut filter = filter(app, kind, &query)?;
+        filter.tenant = Some(caller.tenant.to_owned());
+        if let Some(key) = query.get(KEY) {
+            return Found::by_key(app, kind, key, filter).await;
+        }
+        // One more than asked for tells whether there is another page.
+        filter.limit = limit + 1;
+        let mut transfers = app.desk.list(filter).await?;
+        let more = transfers.len() > limit;
+        transfers.truncate(limit);
+        Ok(Found { transfers, more })
+    }
+
+    /// The one transfer with the key, if the filter lets it through: it is then the first below
+    /// the id after its own.
+    async fn by_key(
+        app: &App,
+        kind: &Kind,
+        key: &str,
+        mut filter: ListFilter,
+    ) -> Result<Found, ApiError> {
+        if !is_key(key) {
+            return Err(ApiError::bad(KEY, KEY_RULE));
+        }
+        let tenant = filter.tenant.clone().unwrap_or_default();
+        let key = match kind.rail {
+            RailName::Near => key.to_owned(),
+            RailName::Internal => request_id(&tenant, key).to_string(),
+        };
+        let none = Found { transfers: Vec::new(), more: false };
+        let Some(found) = app.desk.find(kind.rail, &tenant, &key).await? else { return Ok(none) };
+        if filter.before.is_some_and(|before| before <= found.id) {
+            return Ok(none);
+        }
+        filter.before = Some(TransferId(found.id.0.saturating_add(1)));
+        filter.limit = 1;
+        let mut transfers = app.desk.list(filter).await?;
+        transfers.retain(|transfer| transfer.id == found.id);
+        Ok(Found { transfers, ..none })
+    }
+
+    fn page<'a, B: Serialize>(
+        &'a self,
+        body: impl Fn(&'a Transfer) -> Result<B, ApiError>,
+    ) -> Result<Response, ApiError> {
+        let last = self.transfers.last().filter(|_| self.more);
+        let page = PageBody {
+            next_cursor: last.map(|transfer| transfer.id.to_string()),
+            transfers: self.transfers.iter().map(body).collect::<Result<Vec<B>, ApiError>>()?,
+        };
+        Ok(Json(page).into_response())
+    }
 }
 
 fn limit(query: &Query<'_>) -> Result<usize, ApiError> {
     let Some(text) = query.get("limit") else { return Ok(LIMIT_DEFAULT) };
-    match text.parse() {
-        Ok(limit @ 1..=LIMIT_MAX) => Ok(limit),
+    match number(text) {
+        Some(limit @ 1..=LIMIT_MAX) => Ok(limit as usize),
         _ => Err(ApiError::bad("limit", format!("must be a number from 1 to {LIMIT_MAX}"))),
     }
 }
 
-fn filter(app: &App, query: &Query<'_>) -> Result<ListFilter, ApiError> {
+fn filter(app: &App, kind: &Kind, query: &Query<'_>) -> Result<ListFilter, ApiError> {
     let now_ms = app.config.clock.now_ms();
     let adrift = query.is_true("adrift")?;
+    let receiver = query.get(kind.receiver).map(|text| receiver(kind, text));
     Ok(ListFilter {
-        rail: Some(RailName::Near),
+        rail: Some(kind.rail),
         tenant: None,
-        state: query.get("status").map(state).transpose()?,
-        receiver: query.get("receiver_id").map(str::to_owned),
+        state: query.get(kind.state).map(|name| state(kind, name)).transpose()?,
+        receiver: receiver.transpose()?,
         created_from_ms: query.time_ms("created_from")?,
         created_until_ms: query.time_ms("created_until")?,
         adrift_before_ms: adrift.then(|| now_ms.saturating_sub(app.config.adrift_after_ms)),
@@ -70,15 +174,31 @@ fn filter(app: &App, query: &Query<'_>) -> Result<ListFilter, ApiError> {
     })
 }
 
-fn state(name: &str) -> Result<TransferState, ApiError> {
-    TransferState::parse(RailName::Near, name).ok_or_else(|| {
-        let states = TransferState::all(RailName::Near);
+fn state(kind: &Kind, name: &str) -> Result<TransferState, ApiError> {
+    TransferState::parse(kind.rail, name).ok_or_else(|| {
+        let states = TransferState::all(kind.rail);
         let names: Vec<&str> = states.iter().map(|state| state.name()).collect();
-        ApiError::bad("status", format!("must be one of {}", names.join(", ")))
+        ApiError::bad(kind.state, format!("must be one of {}", names.join(", ")))
     })
 }
 
+/// As the store knows them: an account, or the number of a user.
+fn receiver(kind: &Kind, text: &str) -> Result<String, ApiError> {
+    match kind.rail {
+        RailName::Near => Ok(near::account(text)?.to_string()),
+        RailName::Internal => match number(text) {
+            Some(user @ 1..) => Ok(user.to_string()),
+            _ => Err(ApiError::bad(kind.receiver, "must be a whole number, such as 4001")),
+        },
+    }
+}
+
 fn cursor(text: &str) -> Result<TransferId, ApiError> {
-    let wrong = || ApiError::bad("cursor", "must be the next_cursor of an earlier page");
-    text.parse().map(TransferId).map_err(|_| wrong())
+    let id = number(text).filter(|_| text.len() <= CURSOR_MAX_DIGITS).map(TransferId);
+    id.ok_or_else(|| ApiError::bad("cursor", "must be the next_cursor of an earlier page"))
+}
+
+/// Digits alone.
+fn number(text: &str) -> Option<u64> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }

@@ -2,6 +2,8 @@
 //!
 //! **Rule:** one result each, in order; a bad one never spoils its siblings.
 //! **Rule:** all good ones are one submission, so one commit.
+//! **Rule:** what is said of a line names it: blank ones are passed over, so counting answers does
+//! not find it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -25,6 +27,8 @@ use crate::wire::{ItemBody, ItemResult, NewBody, TransferBody};
 /// One of many, read and checked.
 struct Item<'a> {
     key: Option<Cow<'a, str>>,
+    /// Its number, from 1, in a body of lines.
+    line: Option<usize>,
     /// The payload of a good one.
     checked: Result<Payload, ApiError>,
 }
@@ -41,31 +45,36 @@ pub async fn submit_many(
     let texts = split(body::text(&bytes)?, kind, app.config.many_max)?;
     app.charge(caller, texts.len().saturating_sub(1));
 
-    let items: Vec<Item<'_>> = texts.into_iter().map(|text| item(terms, text)).collect();
+    let items: Vec<Item<'_>> =
+        texts.into_iter().map(|(line, text)| item(terms, line, text)).collect();
     let good = items.iter().filter_map(|item| submission(caller.tenant, item)).collect();
     let answers = submit_if_any(&app, good).await?;
     Ok(Json(results(&items, &answers)?).into_response())
 }
 
-/// The items' texts.
-fn split(text: &str, kind: BodyType, max: usize) -> Result<Vec<&str>, ApiError> {
+/// The items' texts, with their lines' numbers.
+fn split(text: &str, kind: BodyType, max: usize) -> Result<Vec<(Option<usize>, &str)>, ApiError> {
     match kind {
-        BodyType::Json => Ok(body::items(text, max)?.into_iter().map(|raw| raw.get()).collect()),
+        BodyType::Json => {
+            Ok(body::items(text, max)?.into_iter().map(|raw| (None, raw.get())).collect())
+        }
         BodyType::Lines => {
-            let lines = text.split('\n').map(str::trim_ascii).filter(|line| !line.is_empty());
-            let lines: Vec<&str> = lines.take(max + 1).collect();
+            let lines = text.split('\n').map(str::trim_ascii).enumerate();
+            let lines = lines.filter(|(_, line)| !line.is_empty());
+            let numbered = lines.map(|(index, line)| (Some(index + 1), line));
+            let lines: Vec<_> = numbered.take(max + 1).collect();
             if lines.len() > max { Err(body::too_many(max)) } else { Ok(lines) }
         }
     }
 }
 
-fn item<'a>(terms: &Terms, text: &'a str) -> Item<'a> {
+fn item<'a>(terms: &Terms, line: Option<usize>, text: &'a str) -> Item<'a> {
     let mut fields = match Fields::parse(text, KeyIn::Object) {
         Ok(fields) => fields,
-        Err(error) => return Item { key: body::key_at_least(text), checked: Err(error) },
+        Err(error) => return Item { key: body::key_at_least(text), line, checked: Err(error) },
     };
     let checked = check_key(&fields).and_then(|()| payload(terms, &fields));
-    Item { key: fields.idempotency_key.take(), checked }
+    Item { key: fields.idempotency_key.take(), line, checked }
 }
 
 fn check_key(fields: &Fields<'_>) -> Result<(), ApiError> {
@@ -98,21 +107,26 @@ fn results<'a>(
     let mut results = Vec::with_capacity(items.len());
     for item in items {
         let (status, result) = match &item.checked {
-            Ok(payload) => answered(answers.next().ok_or(ApiError::Internal)?, payload),
-            Err(error) => (error.status().as_u16(), ItemResult::Error(error.message())),
+            Ok(payload) => answered(item, answers.next().ok_or(ApiError::Internal)?, payload),
+            Err(error) => refused(item, error),
         };
         results.push(ItemBody { idempotency_key: item.key.as_deref(), status, result });
     }
     Ok(results)
 }
 
-fn answered<'a>(answer: &'a Accepted, asked: &Payload) -> (u16, ItemResult<'a>) {
+fn answered<'a>(item: &Item<'_>, answer: &'a Accepted, asked: &Payload) -> (u16, ItemResult<'a>) {
     match answer {
         Accepted::Created(transfer) => (201, ItemResult::Created(NewBody::of(transfer))),
         Accepted::Already(transfer) => (200, ItemResult::Already(TransferBody::of(transfer))),
-        Accepted::Conflict(stored) => {
-            let error = conflict(stored, asked);
-            (error.status().as_u16(), ItemResult::Error(error.message()))
-        }
+        Accepted::Conflict(stored) => refused(item, &conflict(stored, asked)),
     }
+}
+
+fn refused<'a>(item: &Item<'_>, error: &ApiError) -> (u16, ItemResult<'a>) {
+    let message = match item.line {
+        Some(line) => format!("line {line}: {}", error.message()),
+        None => error.message(),
+    };
+    (error.status().as_u16(), ItemResult::Error(message))
 }

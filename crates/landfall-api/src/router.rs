@@ -115,6 +115,7 @@ pub fn api(config: ApiConfig, desk: Arc<dyn Desk>) -> Api {
         .route("/transfer/{key}", get(read::read))
         .route("/api/v1/transfer", post(internal::submit))
         .route("/api/v1/transfer/{req_id}", get(internal::read))
+        .route("/api/v1/transfers", get(list::list_orders))
         .route("/transfers", get(list::list).post(many::submit_many))
         .fallback(no_route)
         .method_not_allowed_fallback(wrong_method)

@@ -73,10 +73,12 @@ pub fn conflict(stored: &Transfer, asked: &Payload) -> ApiError {
     };
     let both = parts(&stored.payload).into_iter().zip(parts(asked));
     let differing: Vec<&str> = both.filter(|(old, new)| old != new).map(|(old, _)| old.0).collect();
+    // What the client sent; between services the stored key is the request's id.
+    let own = stored.payload.internal().and_then(|order| order.client_key.as_ref());
     ApiError::Conflict(format!(
         "idempotency key {:?} was used for a transfer with another {}; \
          a new transfer needs a new key",
-        stored.key,
+        own.unwrap_or(&stored.key),
         differing.join(" and ")
     ))
 }

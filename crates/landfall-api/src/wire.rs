@@ -140,8 +140,8 @@ impl<'a> EventBody<'a> {
 
 /// A page of transfers.
 #[derive(Serialize)]
-pub struct PageBody<'a> {
-    pub transfers: Vec<TransferBody<'a>>,
+pub struct PageBody<B> {
+    pub transfers: Vec<B>,
     /// Give it back as `cursor` for the next page; none on the last.
     pub next_cursor: Option<String>,
 }

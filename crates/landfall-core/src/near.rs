@@ -125,9 +125,7 @@ impl Payout {
         amount: &str,
         memo: Option<&str>,
     ) -> Result<Payout, BadField> {
-        let receiver: AccountId = receiver_id
-            .parse()
-            .map_err(|error| bad("receiver_id", format!("not a NEAR account id: {error}")))?;
+        let receiver = account(receiver_id)?;
         if receiver.as_str() == terms.sender {
             return Err(bad("receiver_id", "is the relay's own account, which cannot pay itself"));
         }
@@ -155,6 +153,12 @@ impl Payout {
         };
         Fingerprint::of(&["near", receiver, &self.amount.to_string(), &memo])
     }
+}
+
+/// An account by the ledger's own rules.
+pub fn account(receiver_id: &str) -> Result<AccountId, BadField> {
+    let named = receiver_id.parse();
+    named.map_err(|error| bad("receiver_id", format!("not a NEAR account id: {error}")))
 }
 
 fn parse_amount(text: &str) -> Result<u128, BadField> {

@@ -24,12 +24,15 @@ pub struct Funds {
 /// How a rail's ledger can be reached, for `/health`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EndpointHealth {
+    /// Tells it from others behind the same host: a service's name, or which of the nodes it is.
+    pub name: String,
     /// Scheme, host and port; never credentials.
     pub endpoint: String,
     pub up: bool,
     pub detail: String,
     pub calls: u64,
     pub errors: u64,
+    /// Whether it is avoided: its breaker is not closed.
     pub breaker_open: bool,
     pub mean_latency_ms: f64,
     /// Set once it was caught contradicting a quorum.

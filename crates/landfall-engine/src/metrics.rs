@@ -179,6 +179,7 @@ impl Metrics {
             self.paused.get_or_create(&labels).set(rail.paused.is_some() as i64);
             for endpoint in &rail.endpoints {
                 let mut labels = of(rail.rail);
+                labels.push(("name", endpoint.name.clone()));
                 labels.push(("endpoint", endpoint.endpoint.clone()));
                 self.rpc_calls.get_or_create(&labels).set(endpoint.calls as i64);
                 self.rpc_errors.get_or_create(&labels).set(endpoint.errors as i64);

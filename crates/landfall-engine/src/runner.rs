@@ -231,8 +231,8 @@ fn contradictions(endpoints: &[EndpointHealth]) -> Option<String> {
     let told = endpoints.iter().filter_map(|one| {
         let caught = one.caught.as_ref().filter(|caught| caught.asked_last)?;
         Some(format!(
-            "{} says: {}; a quorum says: {}",
-            one.endpoint, caught.said, caught.quorum_says
+            "{} ({}) says: {}; a quorum says: {}",
+            one.name, one.endpoint, caught.said, caught.quorum_says
         ))
     });
     let told: Vec<String> = told.collect();

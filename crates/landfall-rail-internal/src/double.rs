@@ -210,6 +210,7 @@ impl ServiceAdapter for Double {
 
     fn health(&self) -> EndpointHealth {
         EndpointHealth {
+            name: "double".to_owned(),
             endpoint: "http://double".to_owned(),
             up: true,
             detail: "ok".to_owned(),

@@ -353,12 +353,13 @@ impl ServiceAdapter for HttpService {
         };
         let trouble = state.trouble.as_ref().map_or(String::new(), |why| format!(": {why}"));
         EndpointHealth {
+            name: self.settings.name.clone(),
             endpoint: self.settings.base.origin().to_owned(),
             up: breaker == BreakerState::Closed && state.trouble.is_none(),
             detail: format!("{}: {how}{trouble}", self.settings.name),
             calls: state.calls,
             errors: state.errors,
-            breaker_open: breaker == BreakerState::Open,
+            breaker_open: breaker != BreakerState::Closed,
             mean_latency_ms: state.latency_total_ms as f64 / state.calls.max(1) as f64,
             caught: None,
         }

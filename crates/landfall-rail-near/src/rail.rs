@@ -461,7 +461,7 @@ impl Rail for NearRail {
     }
 
     fn endpoints(&self) -> Vec<EndpointHealth> {
-        self.nodes.endpoints.snapshot().into_iter().map(health).collect()
+        self.nodes.endpoints.snapshot().into_iter().enumerate().map(health).collect()
     }
 
     async fn check(&self) -> Result<String, RailError> {
@@ -506,7 +506,8 @@ fn unsure(cause: String) -> Broadcast {
     Broadcast::Unsure { cause, shortage: None }
 }
 
-fn health(one: EndpointSnapshot) -> EndpointHealth {
+/// Nodes have no names; they are known by their place in the configuration, from 1.
+fn health((index, one): (usize, EndpointSnapshot)) -> EndpointHealth {
     let is_caught = one.caught.as_ref().is_some_and(|caught| caught.asked_last);
     let detail = match (&one.excluded, one.breaker) {
         (Some(why), _) => why.clone(),
@@ -517,12 +518,13 @@ fn health(one: EndpointSnapshot) -> EndpointHealth {
         (None, BreakerState::HalfOpen) => "breaker half open".to_owned(),
     };
     EndpointHealth {
+        name: format!("node-{}", index + 1),
         endpoint: one.origin,
         up: one.healthy,
         detail,
         calls: one.calls,
         errors: one.errors,
-        breaker_open: one.breaker == BreakerState::Open,
+        breaker_open: one.breaker != BreakerState::Closed,
         mean_latency_ms: match one.calls {
             0 => 0.0,
             calls => one.latency_total_ms as f64 / calls as f64,

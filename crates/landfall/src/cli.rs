@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use landfall_core::RailName;
 
 use crate::config::Secret;
 use crate::failure::{EXIT_CODES, TORTURE_EXIT_CODES};
@@ -155,15 +156,24 @@ pub struct CheckArguments {
 pub struct AuditArguments {
     /// One rail; without it, all that are configured.
     #[arg(value_enum)]
-    pub rail: Option<AuditedRail>,
+    pub rail: Option<RailArgument>,
     #[command(flatten)]
     pub read: CheckArguments,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum AuditedRail {
+pub enum RailArgument {
     Near,
     Internal,
+}
+
+impl From<RailArgument> for RailName {
+    fn from(named: RailArgument) -> RailName {
+        match named {
+            RailArgument::Near => RailName::Near,
+            RailArgument::Internal => RailName::Internal,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Args)]
@@ -183,11 +193,8 @@ pub struct ReadArguments {
 pub enum Transfers {
     /// One transfer with its audit trail.
     Get {
-        /// Its idempotency key.
-        key: String,
-        /// Whose key it is, where API keys are in use.
-        #[arg(long, default_value = "")]
-        tenant: String,
+        #[command(flatten)]
+        named: KeyArguments,
         #[command(flatten)]
         read: ReadArguments,
     },
@@ -208,7 +215,22 @@ pub enum Transfers {
 }
 
 #[derive(Debug, Clone, Args)]
+pub struct KeyArguments {
+    /// Its idempotency key, as the client sent it, or its req_id.
+    pub key: String,
+    /// Whose key it is, where API keys are in use.
+    #[arg(long, default_value = "")]
+    pub tenant: String,
+    /// One rail; without it, whatever has the key on any.
+    #[arg(long, value_enum)]
+    pub rail: Option<RailArgument>,
+}
+
+#[derive(Debug, Clone, Args)]
 pub struct ListArguments {
+    /// One rail; without it, all.
+    #[arg(long, value_enum)]
+    pub rail: Option<RailArgument>,
     /// Such as COMPLETED or queued-transfer.
     #[arg(long)]
     pub state: Option<String>,
@@ -225,9 +247,13 @@ pub struct ListArguments {
 
 #[derive(Debug, Clone, Args)]
 pub struct WatchArguments {
+    /// Its idempotency key, as the client sent it, or its req_id.
     pub key: Option<String>,
     #[arg(long, default_value = "")]
     pub tenant: String,
+    /// One rail; without it, whichever has the key.
+    #[arg(long, value_enum)]
+    pub rail: Option<RailArgument>,
 }
 
 #[derive(Debug, Subcommand)]

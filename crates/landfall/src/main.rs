@@ -99,9 +99,9 @@ async fn run(command: Command) -> Result<()> {
 
 async fn transfers(ask: Transfers) -> Result<()> {
     match ask {
-        Transfers::Get { key, tenant, read } => {
+        Transfers::Get { named, read } => {
             let (store, show) = reading(&read).await?;
-            transfers::get(&store, &show, &tenant, &key).await
+            transfers::get(&store, &show, &named).await
         }
         Transfers::List { list, read } => {
             let (store, show) = reading(&read).await?;

@@ -7,10 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use landfall_core::store::{ListFilter, Store};
-use landfall_core::{Clock, Lane, Payload, RailName, State, TrailEntry, Transfer, TransferId};
+use landfall_core::{
+    Clock, Lane, Payload, RailName, State, TrailEntry, Transfer, TransferId, internal,
+};
 use serde_json::{Value, json};
 
-use crate::cli::{ListArguments, WatchArguments};
+use crate::cli::{KeyArguments, ListArguments, WatchArguments};
 use crate::failure::{Failure, Result};
 use crate::show::{Show, Style, Table, short, time};
 
@@ -23,23 +25,41 @@ const ASSET_WIDTH: usize = 7;
 /// Characters of a hash that tell it from others.
 const HASH_WIDTH: usize = 12;
 
-pub async fn get(store: &Arc<dyn Store>, show: &Show, tenant: &str, key: &str) -> Result<()> {
-    let transfer = find(store, tenant, key).await?;
-    let trail = store.trail(transfer.id).await?;
-    print_story(show, &transfer, &trail);
+/// Shows every transfer with the key: each rail has keys of its own.
+pub async fn get(store: &Arc<dyn Store>, show: &Show, asked: &KeyArguments) -> Result<()> {
+    for transfer in find(store, asked).await? {
+        let trail = store.trail(transfer.id).await?;
+        print_story(show, &transfer, &trail);
+    }
     Ok(())
 }
 
-async fn find(store: &Arc<dyn Store>, tenant: &str, key: &str) -> Result<Transfer> {
-    for rail in RailName::ALL {
-        if let Some(transfer) = store.by_key(rail, tenant, key).await? {
-            return Ok(transfer);
+/// At least one.
+async fn find(store: &Arc<dyn Store>, asked: &KeyArguments) -> Result<Vec<Transfer>> {
+    let (tenant, key) = (asked.tenant.as_str(), asked.key.as_str());
+    let named = asked.rail.map(RailName::from);
+    let mut found = Vec::new();
+    for rail in RailName::ALL.into_iter().filter(|rail| named.is_none_or(|named| named == *rail)) {
+        found.extend(store.by_key(rail, tenant, key).await?);
+        if rail == RailName::Internal {
+            // There the stored key is the request's id, which comes from the client's own.
+            let id = internal::request_id(tenant, key).to_string();
+            found.extend(store.by_key(rail, tenant, &id).await?);
         }
+    }
+    if !found.is_empty() {
+        return Ok(found);
     }
     let whose = if tenant.is_empty() { String::new() } else { format!(" of tenant {tenant:?}") };
     Err(Failure::No(format!(
         "no transfer{whose} has the key {key:?}; with API keys in use, name its tenant by --tenant"
     )))
+}
+
+/// What its client calls it.
+fn own_key(transfer: &Transfer) -> &str {
+    let given = transfer.payload.internal().and_then(|order| order.client_key.as_ref());
+    given.unwrap_or(&transfer.key)
 }
 
 pub async fn list(store: &Arc<dyn Store>, show: &Show, asked: &ListArguments) -> Result<()> {
@@ -80,7 +100,7 @@ fn table_of(transfers: &[Transfer]) -> Table {
         let mut row = vec![
             (Style::Dim, transfer.id.to_string()),
             (Style::Plain, transfer.payload.rail().to_string()),
-            (Style::Bold, transfer.key.clone()),
+            (Style::Bold, own_key(transfer).to_owned()),
             (style_of(transfer.state), transfer.state.name().to_owned()),
             (Style::Plain, transfer.payload.receiver().into_owned()),
             (Style::Plain, amount),
@@ -102,6 +122,7 @@ fn filters(asked: &ListArguments) -> Result<Vec<ListFilter>> {
         Some(name) => states_named(name)?.into_iter().map(Some).collect(),
     };
     let filter = |state| ListFilter {
+        rail: asked.rail.map(RailName::from),
         tenant: asked.tenant.clone(),
         state,
         receiver: asked.receiver.clone(),
@@ -133,7 +154,10 @@ pub async fn watch(
     asked: &WatchArguments,
 ) -> Result<()> {
     match &asked.key {
-        Some(key) => watch_one(store, clock, show, &asked.tenant, key).await,
+        Some(key) => {
+            let (key, tenant, rail) = (key.clone(), asked.tenant.clone(), asked.rail);
+            watch_one(store, clock, show, &KeyArguments { key, tenant, rail }).await
+        }
         None => watch_counts(store, clock, show).await,
     }
 }
@@ -142,12 +166,16 @@ async fn watch_one(
     store: &Arc<dyn Store>,
     clock: &dyn Clock,
     show: &Show,
-    tenant: &str,
-    key: &str,
+    asked: &KeyArguments,
 ) -> Result<()> {
     let mut shown = 0;
     loop {
-        let transfer = find(store, tenant, key).await?;
+        let found = find(store, asked).await?;
+        let [transfer] = found.as_slice() else {
+            let key = &asked.key;
+            let message = format!("{key:?} is a key on several rails; name one by --rail");
+            return Err(Failure::Mistaken(message));
+        };
         let trail = store.trail(transfer.id).await?;
         for entry in trail.iter().skip(shown) {
             match show.json {
@@ -236,13 +264,16 @@ fn print_story(show: &Show, transfer: &Transfer, trail: &[TrailEntry]) {
     }
     show.line(&format!(
         "{}  {}",
-        show.paint(Style::Bold, &transfer.key),
+        show.paint(Style::Bold, own_key(transfer)),
         show.paint(style_of(transfer.state), transfer.state.name()),
     ));
     let line = |name: &str, text: &str| {
         show.line(&format!("  {}  {text}", show.paint(Style::Dim, &format!("{name:<9}"))));
     };
     line("id", &transfer.id.to_string());
+    if own_key(transfer) != transfer.key {
+        line("req_id", &transfer.key);
+    }
     for (name, text) in facts(&transfer.payload) {
         line(name, &text);
     }

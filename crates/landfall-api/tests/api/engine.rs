@@ -123,6 +123,7 @@ impl Rail for Obliging {
 
     fn endpoints(&self) -> Vec<EndpointHealth> {
         vec![EndpointHealth {
+            name: "node-1".into(),
             endpoint: "http://127.0.0.1:3030".into(),
             up: true,
             detail: String::new(),

@@ -12,6 +12,7 @@ use crate::world::{START_MS, World, request};
 
 fn endpoint(up: bool) -> EndpointHealth {
     EndpointHealth {
+        name: "node-1".into(),
         endpoint: "http://127.0.0.1:3030".into(),
         up,
         detail: "fine".into(),
@@ -58,6 +59,7 @@ async fn a_healthy_relay_says_so_in_every_detail() {
                 "rpc": "connected",
                 "paused": null,
                 "endpoints": [{
+                    "name": "node-1",
                     "endpoint": "http://127.0.0.1:3030",
                     "up": true,
                     "detail": "fine",

@@ -80,6 +80,7 @@ async fn a_bad_one_never_spoils_its_siblings() {
             {},
             {"idempotency_key": "", "receiver_id": "alice.near", "amount": "1"},
             {"idempotency_key": "a b", "receiver_id": "alice.near", "amount": "1"},
+            {"idempotency_key": "..", "receiver_id": "alice.near", "amount": "1"},
             {"idempotency_key": "c", "receiver_id": "alice.near", "amount": 1},
             {"idempotency_key": "d", "receiver_id": "alice.near", "amount": "1", "extra": {}},
             good,
@@ -89,7 +90,7 @@ async fn a_bad_one_never_spoils_its_siblings() {
     let object = "body: must be an object such as {\"idempotency_key\": \"payout-1\", \
                   \"receiver_id\": \"alice.near\", \"amount\": \"1\"}, not";
     let rule = "idempotency_key: must be 1 to 255 visible ASCII characters (letters, digits, \
-                punctuation; no spaces)";
+                punctuation; no spaces), and neither \".\" nor \"..\"";
     let errors = [
         format!("{object} null"),
         format!("{object} a number"),
@@ -97,6 +98,7 @@ async fn a_bad_one_never_spoils_its_siblings() {
         "idempotency_key: is missing; give a key of your own making, the same for every repeat \
          of this transfer"
             .to_owned(),
+        rule.to_owned(),
         rule.to_owned(),
         rule.to_owned(),
         "amount: must be a string such as \"1000\", not a number: JSON numbers lose digits"
@@ -110,9 +112,9 @@ async fn a_bad_one_never_spoils_its_siblings() {
     }
     assert_eq!(results[0]["idempotency_key"], Value::Null);
     assert_eq!(results[5]["idempotency_key"], "a b");
-    assert_eq!(results[6]["idempotency_key"], "c");
-    assert_eq!(results[7]["idempotency_key"], "d");
-    assert_eq!(results[8]["status"], 201);
+    assert_eq!(results[7]["idempotency_key"], "c");
+    assert_eq!(results[8]["idempotency_key"], "d");
+    assert_eq!(results[9]["status"], 201);
     assert_eq!(world.stored(), 1);
 }
 
@@ -122,13 +124,17 @@ async fn lines_are_taken_too_and_a_broken_line_is_only_itself() {
     let line = |key: &str| {
         json!({"idempotency_key": key, "receiver_id": "alice.near", "amount": "1"}).to_string()
     };
-    let body = format!("{}\r\n\n{{\"idempotency_key\": \n{}", line("a"), line("b"));
-    let answer = send(&world, "application/x-ndjson; charset=utf-8", body).await;
+    let other = line("a").replace("\"1\"", "\"2\"");
+    let lines = [&line("a"), "\r", "{\"idempotency_key\": ", &line("b"), "{}", "", &other];
+    let answer = send(&world, "application/x-ndjson; charset=utf-8", lines.join("\n")).await;
     assert_eq!(answer.status, 200);
     let results = answer.json();
-    assert_eq!(statuses(&results), [201, 400, 201]);
-    assert_eq!(results[1]["error"], "body: is cut off: the JSON ends at line 1 column 19");
-    assert_eq!(world.desk.book.lock().batches, [2]);
+    assert_eq!(statuses(&results), [201, 400, 201, 400, 409]);
+    let of = |index: usize| results[index]["error"].as_str().unwrap();
+    assert_eq!(of(1), "line 3: body: is cut off: the JSON ends at column 19");
+    assert!(of(3).starts_with("line 5: idempotency_key: is missing"), "{}", of(3));
+    assert!(of(4).starts_with("line 7: idempotency key \"a\" was used"), "{}", of(4));
+    assert_eq!(world.desk.book.lock().batches, [3]);
 }
 
 #[tokio::test]

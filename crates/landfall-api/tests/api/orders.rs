@@ -72,7 +72,9 @@ async fn without_a_key_every_request_is_another_and_with_one_it_is_the_same() {
     assert_eq!(post(&world, &key, &same).await.json()["req_id"], first["req_id"]);
     let other = post(&world, &key, &ORDER.replace("1.5", "1.6")).await;
     assert_eq!(other.status, 409);
-    assert!(other.json()["error"].as_str().unwrap().contains("another amount"));
+    let said = "idempotency key \"move-1\" was used for a transfer with another amount; \
+                a new transfer needs a new key";
+    assert_eq!(other.json()["error"], said);
 }
 
 #[tokio::test(start_paused = true)]

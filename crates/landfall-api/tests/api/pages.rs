@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use landfall_api::{ApiKey, Auth, Scope};
 use landfall_core::Event;
+use regex::Regex;
 use serde_json::{Value, json};
 
 use crate::world::{ALICE, TO_COMPLETED, World, request};
@@ -31,10 +33,11 @@ fn follow<'a>(api: &'a Value, schema: &'a Value) -> &'a Value {
     }
 }
 
-/// Whether `value` has the shape that `schema` says: types, enums, required and known fields.
+/// Whether `value` has the shape that `schema` says: types, patterns, enums, required and known
+/// fields.
 fn check_shape(api: &Value, schema: &Value, value: &Value, at: &str) {
     let schema = follow(api, schema);
-    if let Some(choices) = schema["anyOf"].as_array() {
+    if let Some(choices) = schema["anyOf"].as_array().filter(|_| value.is_object()) {
         let fits = |choice: &&Value| {
             let known = follow(api, choice)["properties"].as_object().unwrap();
             value.as_object().unwrap().keys().all(|name| known.contains_key(name))
@@ -43,6 +46,9 @@ fn check_shape(api: &Value, schema: &Value, value: &Value, at: &str) {
     }
     if let Some(choices) = schema["enum"].as_array() {
         assert!(choices.contains(value), "{at}: {value}");
+    }
+    if let (Some(text), Some(pattern)) = (value.as_str(), schema["pattern"].as_str()) {
+        assert!(Regex::new(pattern).unwrap().is_match(text), "{at}: {value} is not {pattern}");
     }
     let kind = match value {
         Value::Null => "null",
@@ -84,6 +90,7 @@ async fn the_description_names_every_route_and_no_other() {
         ("/", "get"),
         ("/api/v1/transfer", "post"),
         ("/api/v1/transfer/{req_id}", "get"),
+        ("/api/v1/transfers", "get"),
         ("/docs", "get"),
         ("/health", "get"),
         ("/live", "get"),
@@ -159,6 +166,9 @@ async fn real_answers_have_the_described_shape() {
     let path = format!("/api/v1/transfer/{req_id}");
     check("/api/v1/transfer/{req_id}", "get", "200", &world.get(&path).await.json());
     check("/transfers", "get", "200", &world.get("/transfers").await.json());
+    let orders = world.get("/api/v1/transfers").await.json();
+    assert_eq!(orders["transfers"][0]["idempotency_key"], "move");
+    check("/api/v1/transfers", "get", "200", &orders);
     check("/health", "get", "200", &world.get("/health").await.json());
     check("/live", "get", "200", &world.get("/live").await.json());
     check("/ready", "get", "200", &world.get("/ready").await.json());
@@ -171,6 +181,42 @@ async fn real_answers_have_the_described_shape() {
     let headers = [("content-type", "application/json")];
     let answer = world.send(request("POST", "/transfers", &headers, many.to_string())).await;
     check("/transfers", "post", "200", &answer.json());
+}
+
+/// The description of a server says what that server takes.
+#[tokio::test]
+async fn keys_services_and_assets_are_described_as_they_are_configured() {
+    let open = description(&World::new()).await;
+    let closed = description(&World::with(|config| {
+        let key = ApiKey::from_secret("a secret of some length", "acme", &Scope::ALL);
+        config.auth = Auth::Keys(vec![key]);
+        config.internal.as_mut().unwrap().key_required = true;
+    }))
+    .await;
+    let of_transfer = |api: &Value| api["paths"]["/transfer"]["post"]["security"].clone();
+    assert_eq!(of_transfer(&open), json!([]));
+    assert_eq!(of_transfer(&closed), json!([{"ApiKey": []}, {"Bearer": []}]));
+    let order = |api: &Value| api["paths"]["/api/v1/transfer"]["post"]["parameters"][0].clone();
+    assert_eq!(
+        (&order(&open)["required"], &order(&closed)["required"]),
+        (&json!(false), &json!(true))
+    );
+    let fields = &open["components"]["schemas"]["OrderRequest"];
+    assert_eq!(fields["properties"]["to"]["enum"], json!(["funding", "trading"]));
+    assert_eq!(fields["properties"]["asset"]["enum"], json!(["BTC"]));
+    let body = &open["paths"]["/api/v1/transfer"]["post"]["requestBody"];
+    let example = &body["content"]["application/json"]["example"];
+    assert_eq!((&example["from"], &example["to"]), (&json!("funding"), &json!("trading")));
+    assert_eq!((&example["asset"], &example["amount"]), (&json!("BTC"), &json!("1.5")));
+    let same = json!({
+        "if": {"properties": {"from": {"const": "funding"}}},
+        "then": {"properties": {"to": {"not": {"const": "funding"}}}},
+    });
+    assert_eq!(fields["allOf"][0], same);
+    let bitcoins = fields["allOf"][2]["then"]["properties"]["amount"]["pattern"].as_str().unwrap();
+    let bitcoins = Regex::new(bitcoins).unwrap();
+    assert!(bitcoins.is_match("184467440737.09551615"));
+    assert!(!bitcoins.is_match("184467440737.09551616"));
 }
 
 #[tokio::test]

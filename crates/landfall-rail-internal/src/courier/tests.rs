@@ -133,6 +133,7 @@ impl ServiceAdapter for Script {
     }
     fn health(&self) -> EndpointHealth {
         EndpointHealth {
+            name: self.name.to_string(),
             endpoint: format!("http://{}", self.name),
             up: true,
             detail: "ok".to_owned(),

@@ -227,6 +227,7 @@ impl ServiceAdapter for Branch {
 
     fn health(&self) -> EndpointHealth {
         EndpointHealth {
+            name: self.name.to_owned(),
             endpoint: self.name.to_owned(),
             up: *self.way.lock() == Way::Open,
             detail: String::new(),

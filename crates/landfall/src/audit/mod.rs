@@ -17,7 +17,7 @@ use landfall_core::store::{ListFilter, Store};
 use landfall_core::{Transfer, TransferId};
 use serde_json::{Map, Value, json};
 
-use crate::cli::{AuditArguments, AuditedRail};
+use crate::cli::{AuditArguments, RailArgument};
 use crate::config::{self, Config, Need};
 use crate::dev::ground::ledger_sources;
 use crate::failure::{Failure, Result};
@@ -84,17 +84,13 @@ pub async fn run(arguments: &AuditArguments) -> Result<()> {
 }
 
 /// The named rail, or all that are configured.
-fn rails(config: &Config, named: Option<AuditedRail>) -> Result<Vec<RailName>> {
+fn rails(config: &Config, named: Option<RailArgument>) -> Result<Vec<RailName>> {
     let configured: Vec<RailName> =
         [(RailName::Near, config.has_near()), (RailName::Internal, config.has_internal())]
             .into_iter()
             .filter_map(|(rail, is_on)| is_on.then_some(rail))
             .collect();
-    let named = match named {
-        None => return Ok(configured),
-        Some(AuditedRail::Near) => RailName::Near,
-        Some(AuditedRail::Internal) => RailName::Internal,
-    };
+    let Some(named) = named.map(RailName::from) else { return Ok(configured) };
     match configured.contains(&named) {
         true => Ok(vec![named]),
         false => Err(Failure::Mistaken(format!(

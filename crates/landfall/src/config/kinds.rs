@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Secret;
 use super::mistake::similar;
-use super::value::{Parse, Raw, Wrong, choice, items, text, wrong};
+use super::value::{Parse, Raw, Wrong, Wrongs, choice, each, items, keep, text, wrong};
 
 /// Which store, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl StoreUrl {
 
 impl Parse for StoreUrl {
     const KIND: &'static str = "store URL";
-    fn parse(raw: &Raw) -> Result<StoreUrl, Wrong> {
+    fn parse(raw: &Raw) -> Result<StoreUrl, Wrongs> {
         let remedy = "give \"sqlite:PATH\", \"redis://HOST\", \"postgres://HOST/DATABASE\", \
                       \"mysql://HOST/DATABASE\" or, for trials, \"memory:\"";
         let url = text(raw, "a store URL")?;
@@ -68,7 +68,7 @@ const SQS_QUEUE: &str = "relay-transactions";
 
 impl Parse for QueueUrl {
     const KIND: &'static str = "queue URL";
-    fn parse(raw: &Raw) -> Result<QueueUrl, Wrong> {
+    fn parse(raw: &Raw) -> Result<QueueUrl, Wrongs> {
         let remedy = "give \"ring:\", \"store:\", \"redis://HOST\" or \"sqs:QUEUE\"";
         let url = text(raw, "a queue URL")?;
         let (scheme, rest) = url.split_once(':').unwrap_or((&url, ""));
@@ -94,7 +94,7 @@ pub enum Auth {
 
 impl Parse for Auth {
     const KIND: &'static str = "\"keys\" or \"off\"";
-    fn parse(raw: &Raw) -> Result<Auth, Wrong> {
+    fn parse(raw: &Raw) -> Result<Auth, Wrongs> {
         choice(raw, &[("keys", Auth::Keys), ("off", Auth::Off)])
     }
 }
@@ -122,7 +122,7 @@ pub enum LogFormat {
 
 impl Parse for LogFormat {
     const KIND: &'static str = "\"json\" or \"pretty\"";
-    fn parse(raw: &Raw) -> Result<LogFormat, Wrong> {
+    fn parse(raw: &Raw) -> Result<LogFormat, Wrongs> {
         choice(raw, &[("json", LogFormat::Json), ("pretty", LogFormat::Pretty)])
     }
 }
@@ -158,33 +158,43 @@ pub const API_KEY_LENGTH_MIN: usize = 16;
 
 impl Parse for Vec<ApiKey> {
     const KIND: &'static str = "list of {key, tenant, scopes}";
-    fn parse(raw: &Raw) -> Result<Vec<ApiKey>, Wrong> {
-        items(raw)?.iter().enumerate().map(|(index, item)| api_key(index + 1, item)).collect()
+    fn parse(raw: &Raw) -> Result<Vec<ApiKey>, Wrongs> {
+        each(&items(raw)?, api_key)
     }
 }
 
 const API_KEY_REMEDY: &str =
     "write {key = \"…\", tenant = \"acme\", scopes = [\"submit\", \"read\"]}, or the key alone";
 
-fn api_key(number: usize, item: &Value) -> Result<ApiKey, Wrong> {
+fn api_key(number: usize, item: &Value) -> Result<ApiKey, Wrongs> {
+    let mut found = Wrongs::new();
     let (key, tenant, scopes) = match item {
-        Value::String(key) => (key.as_str(), "", vec![Scope::Submit, Scope::Read]),
+        Value::String(key) => (key.as_str(), Some(""), Some(vec![Scope::Submit, Scope::Read])),
         Value::Object(fields) => {
-            known_fields(number, fields)?;
+            let known = ["key", "tenant", "scopes"];
+            keep(&mut found, known_fields(number, fields, &known, API_KEY_REMEDY));
             let key = fields.get("key").and_then(Value::as_str).unwrap_or_default();
-            let tenant = match fields.get("tenant") {
-                None => "",
-                Some(tenant) => match tenant.as_str() {
-                    Some(tenant) => tenant,
-                    None => {
-                        return wrong(format!("item {number}: tenant is no text"), API_KEY_REMEDY);
-                    }
-                },
+            let tenant = match fields.get("tenant").map(Value::as_str) {
+                None => Ok(""),
+                Some(Some(tenant)) => Ok(tenant),
+                Some(None) => wrong(format!("item {number}: tenant is no text"), API_KEY_REMEDY),
             };
-            (key, tenant, scopes(number, fields.get("scopes"))?)
+            let scopes = scopes(number, fields.get("scopes"));
+            (key, keep(&mut found, tenant), keep(&mut found, scopes))
         }
         _ => return wrong(format!("item {number} is no key"), API_KEY_REMEDY),
     };
+    keep(&mut found, well_made(number, key));
+    match (tenant, scopes) {
+        (Some(tenant), Some(scopes)) if found.is_empty() => {
+            Ok(ApiKey { key: Secret::new(key), tenant: tenant.to_owned(), scopes })
+        }
+        _ => Err(found),
+    }
+}
+
+/// Whether a key is long enough, and a digest a digest.
+fn well_made(number: usize, key: &str) -> Result<(), Wrongs> {
     if key.len() < API_KEY_LENGTH_MIN {
         return wrong(
             format!("item {number}: the key is missing or shorter than {API_KEY_LENGTH_MIN}"),
@@ -200,24 +210,29 @@ fn api_key(number: usize, item: &Value) -> Result<ApiKey, Wrong> {
             "make them with `printf %s KEY | sha256sum`",
         );
     }
-    Ok(ApiKey { key: Secret::new(key), tenant: tenant.to_owned(), scopes })
+    Ok(())
 }
 
-fn known_fields(number: usize, fields: &serde_json::Map<String, Value>) -> Result<(), Wrong> {
-    let known = ["key", "tenant", "scopes"];
-    match fields.keys().find(|name| !known.contains(&name.as_str())) {
-        None => Ok(()),
-        Some(name) => {
-            let remedy = match similar(name, known) {
-                Some(near) => format!("did you mean {near:?}?"),
-                None => API_KEY_REMEDY.to_owned(),
-            };
-            wrong(format!("item {number} has an unknown field {name:?}"), remedy)
-        }
-    }
+/// Complains of every field that is not known.
+pub fn known_fields(
+    number: usize,
+    fields: &serde_json::Map<String, Value>,
+    known: &[&str],
+    remedy: &str,
+) -> Result<(), Wrongs> {
+    let unknown = fields.keys().filter(|name| !known.contains(&name.as_str()));
+    let complaint = |name: &String| Wrong {
+        message: format!("item {number} has an unknown field {name:?}"),
+        remedy: match similar(name, known.iter().copied()) {
+            Some(near) => format!("did you mean {near:?}?"),
+            None => remedy.to_owned(),
+        },
+    };
+    let found: Wrongs = unknown.map(complaint).collect();
+    if found.is_empty() { Ok(()) } else { Err(found) }
 }
 
-fn scopes(number: usize, written: Option<&Value>) -> Result<Vec<Scope>, Wrong> {
+fn scopes(number: usize, written: Option<&Value>) -> Result<Vec<Scope>, Wrongs> {
     let Some(written) = written else {
         return Ok(vec![Scope::Submit, Scope::Read]);
     };

@@ -30,7 +30,7 @@ pub use settings::{Config, SETTINGS};
 
 use source::Given;
 use table::{Reader, Setting};
-use value::{Parse, Raw};
+use value::{Parse, Raw, Wrongs};
 
 /// The file that is read when none is named, if it exists.
 pub const DEFAULT_FILE: &str = "landfall.toml";
@@ -168,8 +168,10 @@ impl Reader for Reading {
         match T::parse(&raw) {
             Ok(value) if self.in_range(setting, &raw) => Some(value),
             Ok(_) => None,
-            Err(wrong) => {
-                self.mistake(&name, wrong.message, wrong.remedy);
+            Err(wrongs) => {
+                for wrong in wrongs {
+                    self.mistake(&name, wrong.message, wrong.remedy);
+                }
                 None
             }
         }
@@ -229,7 +231,9 @@ fn keys_of_file(path: &Path) -> Result<Vec<Secret>, String> {
         std::fs::read_to_string(path).map_err(|error| format!("cannot be read ({error})"))?;
     if text.trim_start().starts_with('[') {
         let raw = Raw::Text(text);
-        return Vec::<Secret>::parse(&raw).map_err(|wrong| wrong.message);
+        let told = |wrongs: Wrongs| wrongs.into_iter().map(|wrong| wrong.message);
+        return Vec::<Secret>::parse(&raw)
+            .map_err(|wrongs| told(wrongs).collect::<Vec<_>>().join(", "));
     }
     let lines = text.lines().map(str::trim);
     Ok(lines.filter(|line| !line.is_empty() && !line.starts_with('#')).map(Secret::new).collect())

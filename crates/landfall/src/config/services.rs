@@ -5,8 +5,8 @@ use landfall_rpc::Url;
 use serde_json::{Map, Value};
 
 use super::Secret;
-use super::mistake::similar;
-use super::value::{Parse, Raw, Wrong, items, wrong};
+use super::kinds::known_fields;
+use super::value::{Parse, Raw, Wrongs, each, items, keep, wrong};
 
 /// A service that keeps users' funds.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,79 +40,101 @@ const TIMEOUT_MS: u64 = 2_000;
 
 impl Parse for Vec<ServiceSpec> {
     const KIND: &'static str = "list of {name, url, freezes, …}";
-    fn parse(raw: &Raw) -> Result<Vec<ServiceSpec>, Wrong> {
-        items(raw)?.iter().enumerate().map(|(index, item)| service(index + 1, item)).collect()
+    fn parse(raw: &Raw) -> Result<Vec<ServiceSpec>, Wrongs> {
+        each(&items(raw)?, service)
     }
 }
 
-fn service(number: usize, item: &Value) -> Result<ServiceSpec, Wrong> {
+fn service(number: usize, item: &Value) -> Result<ServiceSpec, Wrongs> {
     let path_names: Vec<String> = PATHS.iter().map(|name| format!("{name}_path")).collect();
     let known = SERVICE_FIELDS.iter().copied().chain(path_names.iter().map(String::as_str));
-    let fields = Item::new(number, item, known.collect(), SERVICE_REMEDY)?;
-    let name = fields.text("name")?.filter(|name| !name.is_empty());
-    let Some(name) = name else { return fields.wrong("has no name") };
-    let url = match fields.text("url")?.as_deref().map(Url::parse) {
-        Some(Ok(url)) => url,
-        Some(Err(error)) => return fields.wrong(&format!("url {error}")),
-        None => return fields.wrong("has no url"),
-    };
+    let known: Vec<&str> = known.collect();
+    let mut found = Wrongs::new();
+    let fields = Item::new(&mut found, number, item, (&known, SERVICE_REMEDY))?;
+    let name = keep(&mut found, fields.needed("name", Item::filled, "has no name"));
+    let url = keep(
+        &mut found,
+        fields.needed("url", Item::filled, "has no url").and_then(|url| {
+            Url::parse(&url).or_else(|error| fields.wrong(&format!("url {error}")))
+        }),
+    );
     // Neither has a default: a wrong one would leave funds frozen, or move them twice.
-    let Some(freezes) = fields.switch("freezes")? else {
-        return fields.wrong("does not say whether it freezes what is withdrawn");
-    };
-    let dedupe_window_s = match fields.fields.get("dedupe_window_s") {
-        Some(Value::String(text)) if text == "forever" => None,
-        Some(Value::Number(_)) => fields.number("dedupe_window_s")?,
-        _ => {
-            let what = "needs dedupe_window_s: for how many seconds it remembers request ids, or \
-                        \"forever\"";
-            return fields.wrong(what);
-        }
-    };
+    let unsaid = "does not say whether it freezes what is withdrawn";
+    let freezes = keep(&mut found, fields.needed("freezes", Item::switch, unsaid));
+    let window = keep(&mut found, dedupe_window_s(&fields));
+    let commits = keep(&mut found, fields.switch("commits"));
+    let auth_header = keep(&mut found, fields.text("auth_header"));
+    let auth = keep(&mut found, fields.text("auth"));
+    let timeout_ms = keep(&mut found, fields.number("timeout_ms"));
     let mut paths = Vec::new();
     for (operation, field) in PATHS.iter().zip(&path_names) {
-        match fields.text(field)? {
-            Some(path) if !path.starts_with('/') => {
-                return fields.wrong(&format!("{field} must start with /"));
-            }
-            Some(path) => paths.push((*operation, path)),
-            None => {}
-        }
+        let path = keep(&mut found, fields.path(field)).flatten();
+        paths.extend(path.map(|path| (*operation, path)));
     }
+    let (Some(name), Some(url), Some(freezes), true) = (name, url, freezes, found.is_empty())
+    else {
+        return Err(found);
+    };
+    let auth_header = auth_header.flatten().unwrap_or_else(|| "Authorization".to_owned());
     Ok(ServiceSpec {
         name,
         url,
         freezes,
-        commits: fields.switch("commits")?.unwrap_or(true),
-        auth_header: fields.text("auth_header")?.unwrap_or_else(|| "Authorization".to_owned()),
-        auth: fields.text("auth")?.map(Secret::new),
-        timeout_ms: fields.number("timeout_ms")?.unwrap_or(TIMEOUT_MS).clamp(10, 120_000),
-        dedupe_window_s,
+        commits: commits.flatten().unwrap_or(true),
+        auth_header,
+        auth: auth.flatten().map(Secret::new),
+        timeout_ms: timeout_ms.flatten().unwrap_or(TIMEOUT_MS).clamp(10, 120_000),
+        dedupe_window_s: window.flatten(),
         paths,
     })
 }
 
-impl Parse for Vec<Asset> {
-    const KIND: &'static str = "list of {id, symbol, decimals}";
-    fn parse(raw: &Raw) -> Result<Vec<Asset>, Wrong> {
-        items(raw)?.iter().enumerate().map(|(index, item)| asset(index + 1, item)).collect()
+/// None is for ever.
+fn dedupe_window_s(fields: &Item<'_>) -> Result<Option<u64>, Wrongs> {
+    match fields.fields.get("dedupe_window_s") {
+        Some(Value::String(text)) if text == "forever" => Ok(None),
+        Some(Value::Number(_)) => fields.number("dedupe_window_s"),
+        _ => fields.missing(
+            "needs dedupe_window_s: for how many seconds it remembers request ids, or \
+             \"forever\"",
+        ),
     }
 }
 
-fn asset(number: usize, item: &Value) -> Result<Asset, Wrong> {
+impl Parse for Vec<Asset> {
+    const KIND: &'static str = "list of {id, symbol, decimals}";
+    fn parse(raw: &Raw) -> Result<Vec<Asset>, Wrongs> {
+        each(&items(raw)?, asset)
+    }
+}
+
+fn asset(number: usize, item: &Value) -> Result<Asset, Wrongs> {
     let remedy = "write {id = 1, symbol = \"BTC\", decimals = 8}";
-    let fields = Item::new(number, item, vec!["id", "symbol", "decimals"], remedy)?;
-    let Some(id) = fields.number("id")?.and_then(|id| u32::try_from(id).ok()) else {
-        return fields.wrong("has no id, or one beyond 32 bits");
-    };
-    let Some(symbol) = fields.text("symbol")?.filter(|symbol| !symbol.is_empty()) else {
-        return fields.wrong("has no symbol");
-    };
-    let decimals = fields.number("decimals")?;
-    let fits = |decimals: &u64| *decimals <= u64::from(DECIMALS_MAX);
-    match decimals.filter(fits).and_then(|decimals| u8::try_from(decimals).ok()) {
-        Some(decimals) => Ok(Asset { id, symbol, decimals }),
-        None => fields.wrong(&format!("needs decimals from 0 to {DECIMALS_MAX}")),
+    let known = ["id", "symbol", "decimals"];
+    let mut found = Wrongs::new();
+    let fields = Item::new(&mut found, number, item, (&known, remedy))?;
+    let id = keep(
+        &mut found,
+        fields.number("id").and_then(|id| {
+            let id = id.and_then(|id| u32::try_from(id).ok());
+            id.map_or_else(|| fields.missing("has no id, or one beyond 32 bits"), Ok)
+        }),
+    );
+    let symbol = keep(&mut found, fields.needed("symbol", Item::filled, "has no symbol"));
+    let decimals = keep(
+        &mut found,
+        fields.number("decimals").and_then(|decimals| {
+            let decimals = decimals.and_then(|decimals| u8::try_from(decimals).ok());
+            let needed = format!("needs decimals from 0 to {DECIMALS_MAX}");
+            let fits = decimals.filter(|decimals| *decimals <= DECIMALS_MAX);
+            fits.map_or_else(|| fields.missing(&needed), Ok)
+        }),
+    );
+    match (id, symbol, decimals) {
+        (Some(id), Some(symbol), Some(decimals)) if found.is_empty() => {
+            Ok(Asset { id, symbol, decimals })
+        }
+        _ => Err(found),
     }
 }
 
@@ -121,33 +143,57 @@ struct Item<'a> {
     number: usize,
     fields: &'a Map<String, Value>,
     remedy: &'static str,
+    /// Some field is not known: it may be the one that is missed.
+    has_stranger: bool,
 }
 
 impl<'a> Item<'a> {
     fn new(
+        found: &mut Wrongs,
         number: usize,
         item: &'a Value,
-        known: Vec<&str>,
-        remedy: &'static str,
-    ) -> Result<Item<'a>, Wrong> {
+        (known, remedy): (&[&str], &'static str),
+    ) -> Result<Item<'a>, Wrongs> {
         let Value::Object(fields) = item else {
             return wrong(format!("item {number} is no table"), remedy);
         };
-        if let Some(name) = fields.keys().find(|name| !known.contains(&name.as_str())) {
-            let remedy = match similar(name, known) {
-                Some(near) => format!("did you mean {near:?}?"),
-                None => remedy.to_owned(),
-            };
-            return wrong(format!("item {number} has an unknown field {name:?}"), remedy);
-        }
-        Ok(Item { number, fields, remedy })
+        let has_stranger = keep(found, known_fields(number, fields, known, remedy)).is_none();
+        Ok(Item { number, fields, remedy, has_stranger })
     }
 
-    fn wrong<T>(&self, what: &str) -> Result<T, Wrong> {
+    fn missing<T>(&self, what: &str) -> Result<T, Wrongs> {
+        if self.has_stranger { Err(Wrongs::new()) } else { self.wrong(what) }
+    }
+
+    /// A field that must be there.
+    fn needed<T>(
+        &self,
+        field: &str,
+        read: impl Fn(&Self, &str) -> Result<Option<T>, Wrongs>,
+        missing: &str,
+    ) -> Result<T, Wrongs> {
+        read(self, field)?.map_or_else(|| self.missing(missing), Ok)
+    }
+
+    /// A text; an empty one is none.
+    fn filled(&self, field: &str) -> Result<Option<String>, Wrongs> {
+        Ok(self.text(field)?.filter(|text| !text.is_empty()))
+    }
+
+    fn path(&self, field: &str) -> Result<Option<String>, Wrongs> {
+        match self.text(field)? {
+            Some(path) if !path.starts_with('/') => {
+                self.wrong(&format!("{field} must start with /"))
+            }
+            path => Ok(path),
+        }
+    }
+
+    fn wrong<T>(&self, what: &str) -> Result<T, Wrongs> {
         wrong(format!("item {} {what}", self.number), self.remedy)
     }
 
-    fn text(&self, field: &str) -> Result<Option<String>, Wrong> {
+    fn text(&self, field: &str) -> Result<Option<String>, Wrongs> {
         match self.fields.get(field) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.trim().to_owned())),
@@ -155,7 +201,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    fn number(&self, field: &str) -> Result<Option<u64>, Wrong> {
+    fn number(&self, field: &str) -> Result<Option<u64>, Wrongs> {
         match self.fields.get(field).map(Value::as_u64) {
             None => Ok(None),
             Some(Some(number)) => Ok(Some(number)),
@@ -163,7 +209,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    fn switch(&self, field: &str) -> Result<Option<bool>, Wrong> {
+    fn switch(&self, field: &str) -> Result<Option<bool>, Wrongs> {
         match self.fields.get(field).map(Value::as_bool) {
             None => Ok(None),
             Some(Some(on)) => Ok(Some(on)),

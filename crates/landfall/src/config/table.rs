@@ -50,7 +50,7 @@ pub trait Reader {
 fn default<T: Parse>(setting: &Setting) -> T {
     match T::parse(&Raw::Text(setting.default.to_owned())) {
         Ok(value) => value,
-        Err(error) => unreachable!("default of {}: {}", setting.name(), error.message),
+        Err(wrongs) => unreachable!("default of {}: {wrongs:?}", setting.name()),
     }
 }
 

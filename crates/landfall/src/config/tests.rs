@@ -328,3 +328,33 @@ fn a_damaged_file_is_read_or_its_mistakes_are_named() {
         }
     }
 }
+
+/// Mended in one go, not one start at a time.
+#[test]
+fn every_mistake_within_a_list_is_told_at_once() {
+    let text = "[api]\nkeys = [\"short\",\
+                {key = \"0123456789abcdef\", scope = [], tenat = \"a\"}]\n\
+                [near]\nrpc_urls = [\"here\", \"http://127.0.0.1:1\", 7]\n\
+                [internal]\nservices = [{name = \"a\"}, {url = \"there\", freezes = 1}]\n\
+                assets = [{}, 5]\n";
+    let told = told(text, &[]).join("\n");
+    for part in [
+        "api.keys item 1: the key is missing or shorter",
+        "api.keys item 2 has an unknown field \"scope\"",
+        "api.keys item 2 has an unknown field \"tenat\"",
+        "near.rpc_urls item 1 must begin with http",
+        "near.rpc_urls item 3 is no text",
+        "internal.services item 1 has no url",
+        "internal.services item 1 does not say whether it freezes",
+        "internal.services item 1 needs dedupe_window_s",
+        "internal.services item 2 has no name",
+        "internal.services item 2 url must begin with http",
+        "internal.services item 2 freezes is neither true nor false",
+        "internal.assets item 1 has no id",
+        "internal.assets item 1 has no symbol",
+        "internal.assets item 1 needs decimals",
+        "internal.assets item 2 is no table",
+    ] {
+        assert!(told.contains(part), "{part:?} in {told}");
+    }
+}

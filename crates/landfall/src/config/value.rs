@@ -28,15 +28,34 @@ pub struct Wrong {
     pub remedy: String,
 }
 
-pub fn wrong<T>(message: impl Into<String>, remedy: impl Into<String>) -> Result<T, Wrong> {
-    Err(Wrong { message: message.into(), remedy: remedy.into() })
+/// Every reason: a list is read to its end, so that all of it can be mended at once.
+pub type Wrongs = Vec<Wrong>;
+
+pub fn wrong<T>(message: impl Into<String>, remedy: impl Into<String>) -> Result<T, Wrongs> {
+    Err(vec![Wrong { message: message.into(), remedy: remedy.into() }])
+}
+
+/// Reads every item, each with its number from 1, or says what is wrong with all that are.
+pub fn each<T>(
+    items: &[Value],
+    read: impl Fn(usize, &Value) -> Result<T, Wrongs>,
+) -> Result<Vec<T>, Wrongs> {
+    let mut found = Vec::new();
+    let read = |(index, item)| keep(&mut found, read(index + 1, item));
+    let values: Vec<Option<T>> = items.iter().enumerate().map(read).collect();
+    if found.is_empty() { Ok(values.into_iter().flatten().collect()) } else { Err(found) }
+}
+
+/// The value, or none, and then what is wrong with it goes to what was found.
+pub fn keep<T>(found: &mut Wrongs, read: Result<T, Wrongs>) -> Option<T> {
+    read.map_err(|wrongs| found.extend(wrongs)).ok()
 }
 
 /// A type that settings have.
 pub trait Parse: Sized {
     /// Its name in the reference.
     const KIND: &'static str;
-    fn parse(raw: &Raw) -> Result<Self, Wrong>;
+    fn parse(raw: &Raw) -> Result<Self, Wrongs>;
 }
 
 impl Raw {
@@ -51,7 +70,7 @@ impl Raw {
         }
     }
 
-    fn text_as(&self, kind: &str) -> Result<String, Wrong> {
+    fn text_as(&self, kind: &str) -> Result<String, Wrongs> {
         match self.text() {
             Some(text) => Ok(text),
             None => wrong("is a list or a table", format!("give {kind}")),
@@ -59,7 +78,7 @@ impl Raw {
     }
 
     /// The items of a list: written as one, as a JSON array in a text, or separated by commas.
-    fn items(&self) -> Result<Vec<Value>, Wrong> {
+    fn items(&self) -> Result<Vec<Value>, Wrongs> {
         match self {
             Raw::Written(Value::Array(items)) => Ok(items.clone()),
             Raw::Written(Value::String(text)) | Raw::Text(text) => items_of_text(text),
@@ -68,7 +87,7 @@ impl Raw {
     }
 }
 
-fn items_of_text(text: &str) -> Result<Vec<Value>, Wrong> {
+fn items_of_text(text: &str) -> Result<Vec<Value>, Wrongs> {
     let text = text.trim();
     if text.starts_with('[') {
         return match serde_json::from_str(text) {
@@ -87,7 +106,7 @@ fn items_of_text(text: &str) -> Result<Vec<Value>, Wrong> {
 
 impl Parse for u64 {
     const KIND: &'static str = "whole number";
-    fn parse(raw: &Raw) -> Result<u64, Wrong> {
+    fn parse(raw: &Raw) -> Result<u64, Wrongs> {
         let text = raw.text_as("a whole number")?;
         match text.replace('_', "").parse() {
             Ok(number) => Ok(number),
@@ -98,7 +117,7 @@ impl Parse for u64 {
 
 impl Parse for bool {
     const KIND: &'static str = "true or false";
-    fn parse(raw: &Raw) -> Result<bool, Wrong> {
+    fn parse(raw: &Raw) -> Result<bool, Wrongs> {
         match raw.text_as("true or false")?.as_str() {
             "true" | "on" | "yes" | "1" => Ok(true),
             "false" | "off" | "no" | "0" => Ok(false),
@@ -109,14 +128,14 @@ impl Parse for bool {
 
 impl Parse for String {
     const KIND: &'static str = "text";
-    fn parse(raw: &Raw) -> Result<String, Wrong> {
+    fn parse(raw: &Raw) -> Result<String, Wrongs> {
         raw.text_as("a text in quotes")
     }
 }
 
 impl Parse for PathBuf {
     const KIND: &'static str = "path";
-    fn parse(raw: &Raw) -> Result<PathBuf, Wrong> {
+    fn parse(raw: &Raw) -> Result<PathBuf, Wrongs> {
         raw.text_as("a path in quotes").map(PathBuf::from)
     }
 }
@@ -124,7 +143,7 @@ impl Parse for PathBuf {
 /// Nothing, or a value: an empty text is nothing.
 impl<T: Parse> Parse for Option<T> {
     const KIND: &'static str = T::KIND;
-    fn parse(raw: &Raw) -> Result<Option<T>, Wrong> {
+    fn parse(raw: &Raw) -> Result<Option<T>, Wrongs> {
         match raw.text() {
             Some(text) if text.is_empty() => Ok(None),
             _ => T::parse(raw).map(Some),
@@ -134,7 +153,7 @@ impl<T: Parse> Parse for Option<T> {
 
 impl Parse for SocketAddr {
     const KIND: &'static str = "address";
-    fn parse(raw: &Raw) -> Result<SocketAddr, Wrong> {
+    fn parse(raw: &Raw) -> Result<SocketAddr, Wrongs> {
         let text = raw.text_as("an address")?;
         // A port alone is how the older relay's SERVER_PORT is given: it listened everywhere.
         if let Ok(port) = text.parse::<u16>() {
@@ -152,7 +171,7 @@ impl Parse for SocketAddr {
 
 impl Parse for AccountId {
     const KIND: &'static str = "account id";
-    fn parse(raw: &Raw) -> Result<AccountId, Wrong> {
+    fn parse(raw: &Raw) -> Result<AccountId, Wrongs> {
         let text = raw.text_as("an account id in quotes")?;
         text.parse().or_else(|error| {
             wrong(
@@ -165,48 +184,43 @@ impl Parse for AccountId {
 
 impl Parse for Vec<Url> {
     const KIND: &'static str = "list of URLs";
-    fn parse(raw: &Raw) -> Result<Vec<Url>, Wrong> {
+    fn parse(raw: &Raw) -> Result<Vec<Url>, Wrongs> {
         let remedy = "give addresses such as \"https://rpc.testnet.near.org\"";
-        let read = |(index, item): (usize, &Value)| match item.as_str().map(Url::parse) {
+        each(&raw.items()?, |number, item| match item.as_str().map(Url::parse) {
             Some(Ok(url)) => Ok(url),
             // The text is not repeated: providers put their keys into it.
-            Some(Err(error)) => wrong(format!("item {} {error}", index + 1), remedy),
-            None => wrong(format!("item {} is no text", index + 1), remedy),
-        };
-        raw.items()?.iter().enumerate().map(read).collect()
+            Some(Err(error)) => wrong(format!("item {number} {error}"), remedy),
+            None => wrong(format!("item {number} is no text"), remedy),
+        })
     }
 }
 
 impl Parse for Vec<String> {
     const KIND: &'static str = "list of texts";
-    fn parse(raw: &Raw) -> Result<Vec<String>, Wrong> {
-        let read = |(index, item): (usize, &Value)| match item.as_str().map(str::trim) {
-            Some(text) if !text.is_empty() => Ok(text.to_owned()),
-            _ => wrong(
-                format!("item {} is no text, or empty", index + 1),
-                "give a list of texts in double quotes",
-            ),
-        };
-        raw.items()?.iter().enumerate().map(read).collect()
+    fn parse(raw: &Raw) -> Result<Vec<String>, Wrongs> {
+        each(&raw.items()?, text_item)
     }
 }
 
 impl Parse for Vec<Secret> {
     const KIND: &'static str = "list of secrets";
-    fn parse(raw: &Raw) -> Result<Vec<Secret>, Wrong> {
-        let read = |(index, item): (usize, &Value)| match item.as_str().map(str::trim) {
-            Some(text) if !text.is_empty() => Ok(Secret::new(text)),
-            _ => wrong(
-                format!("item {} is no text, or empty", index + 1),
-                "give a list of texts in double quotes",
-            ),
-        };
-        raw.items()?.iter().enumerate().map(read).collect()
+    fn parse(raw: &Raw) -> Result<Vec<Secret>, Wrongs> {
+        each(&raw.items()?, |number, item| text_item(number, item).map(Secret::new))
+    }
+}
+
+fn text_item(number: usize, item: &Value) -> Result<String, Wrongs> {
+    match item.as_str().map(str::trim) {
+        Some(text) if !text.is_empty() => Ok(text.to_owned()),
+        _ => wrong(
+            format!("item {number} is no text, or empty"),
+            "give a list of texts in double quotes",
+        ),
     }
 }
 
 /// Reads one of a few words.
-pub fn choice<T: Copy>(raw: &Raw, choices: &[(&str, T)]) -> Result<T, Wrong> {
+pub fn choice<T: Copy>(raw: &Raw, choices: &[(&str, T)]) -> Result<T, Wrongs> {
     let words: Vec<String> = choices.iter().map(|(word, _)| format!("{word:?}")).collect();
     let remedy = format!("give {}", words.join(" or "));
     let text = raw.text_as(&words.join(" or "))?;
@@ -216,10 +230,10 @@ pub fn choice<T: Copy>(raw: &Raw, choices: &[(&str, T)]) -> Result<T, Wrong> {
     }
 }
 
-pub fn items(raw: &Raw) -> Result<Vec<Value>, Wrong> {
+pub fn items(raw: &Raw) -> Result<Vec<Value>, Wrongs> {
     raw.items()
 }
 
-pub fn text(raw: &Raw, kind: &str) -> Result<String, Wrong> {
+pub fn text(raw: &Raw, kind: &str) -> Result<String, Wrongs> {
     raw.text_as(kind)
 }

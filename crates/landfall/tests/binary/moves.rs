@@ -22,6 +22,26 @@ fn funding_to_trading_is_committed_and_the_frozen_part_is_gone() {
     assert_eq!(relay.terminate(), Some(0));
 }
 
+/// Two services behind one host: each has figures of its own.
+#[test]
+fn metrics_tell_a_dead_service_from_a_living_one_at_the_same_address() {
+    let mut town = Town::new();
+    let (host, forever) = (town.funding.url.clone(), json!("forever"));
+    // The same host, at paths that it does not serve.
+    town.configure((&host, forever.clone()), (&format!("{host}/nowhere"), forever));
+    let _relay = town.serve();
+    town.moves("funding", "trading", "1.5");
+    let open = |name: &str, open: u8| {
+        let labels = format!("rail=\"internal\",name=\"{name}\",endpoint=\"{host}\"");
+        format!("landfall_breaker_open{{{labels}}} {open}")
+    };
+    let seen = wait_for("the breaker of trading to open", || {
+        let metrics = get(&format!("{}/metrics", town.url))?.as_str()?.to_owned();
+        metrics.contains(&open("trading", 1)).then_some(metrics)
+    });
+    assert!(seen.contains(&open("funding", 0)), "{seen}");
+}
+
 #[test]
 fn trading_to_funding_is_committed() {
     let town = Town::new();

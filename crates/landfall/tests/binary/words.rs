@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::dev;
 use crate::town::Town;
-use crate::world::{Relay, Simulator, free_port, landfall, request, text};
+use crate::world::{Relay, Simulator, free_port, get, landfall, request, text};
 
 /// What begins every colour.
 const ESCAPE: char = '\x1b';
@@ -159,6 +159,48 @@ fn audit_names_the_rails_that_it_did_not_audit() {
     // Who names a rail has asked for no other.
     let named = relay.run(&["audit", "near"]);
     assert!(named.status.success(), "{}", text(&named));
+}
+
+/// The client's own key finds its transfer, on whichever rail it was sent.
+#[test]
+fn a_transfer_is_found_by_the_clients_key_on_every_rail() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let port = free_port();
+    let dev = dev::start(folder.path(), port);
+    let url = format!("http://127.0.0.1:{port}");
+    let send = |path: &str, key: &str, body: Value| {
+        let headers = [("Idempotency-Key", key)];
+        let answer = request("POST", &format!("{url}{path}"), &headers, &body.to_string());
+        let Some((200..=202, answer)) = answer else { panic!("{answer:?}") };
+        answer
+    };
+    let order = json!({"from": "funding", "to": "trading", "user_id": 4001, "asset": "BTC",
+        "amount": "1.5"});
+    let moved = send("/api/v1/transfer", "move-1", order.clone());
+    let req_id = moved["req_id"].as_str().expect("an id");
+    get(&format!("{url}/api/v1/transfer/{req_id}?wait=30s")).expect("an answer");
+    send("/api/v1/transfer", "both", order);
+    send("/transfer", "both", json!({"receiver_id": "alice.near", "amount": "1"}));
+    assert_eq!(dev.process.terminate(), Some(0));
+
+    let shown = |words: &[&str]| {
+        let words = [["transfers", "get"].as_slice(), words, &["--data", "data"]].concat();
+        let found = run(folder.path(), &words);
+        assert!(found.status.success(), "{}", text(&found));
+        text(&found)
+    };
+    let by_key = shown(&["move-1"]);
+    assert!(by_key.starts_with("move-1  committed") && by_key.contains(req_id), "{by_key}");
+    assert_eq!(shown(&[req_id]), by_key);
+    let both = shown(&["both"]);
+    assert!(both.contains("1.5 BTC of user 4001") && both.contains("alice.near"), "{both}");
+    let one = shown(&["both", "--rail", "near"]);
+    assert!(!one.contains("BTC") && one.contains("alice.near"), "{one}");
+    let several = run(folder.path(), &["transfers", "watch", "both", "--data", "data"]);
+    assert_eq!(several.status.code(), Some(2), "{}", text(&several));
+    assert!(text(&several).contains("name one by --rail"), "{}", text(&several));
+    let followed = ["transfers", "watch", "move-1", "--data", "data"];
+    assert!(text(&run(folder.path(), &followed)).contains("committed"));
 }
 
 #[test]
