@@ -1,5 +1,5 @@
 //! Landfall's chores: `cargo xtask test | install | tidy | deploy | docs | bench near|internal |
-//! soak near|internal|backends|torture`.
+//! soak near|internal|backends|torture|mutants`.
 //!
 //! Every chore says what it runs, so that anybody can run it by hand. Not here: anything a user of
 //! Landfall needs (that is the binary's job). Time is read freely here: chores measure real time.
@@ -74,6 +74,8 @@ enum SoakLedger {
     Backends(soak::BackendsOptions),
     /// Tortures the relay with new seeds, optimised.
     Torture(soak::TortureOptions),
+    /// Changes the code on which a payment's safety rests, bit by bit, and sees who notices.
+    Mutants(soak::mutants::Options),
 }
 
 fn main() -> ExitCode {
@@ -91,6 +93,9 @@ fn main() -> ExitCode {
         Chore::Soak { ledger: SoakLedger::Backends(options) } => soak::backends(&root(), &options),
         Chore::Soak { ledger: SoakLedger::Near(options) } => soak::run(&root(), &options),
         Chore::Soak { ledger: SoakLedger::Torture(options) } => soak::torture(&root(), &options),
+        Chore::Soak { ledger: SoakLedger::Mutants(options) } => {
+            soak::mutants::run(&root(), &options)
+        }
         Chore::Load(options) => load::run(&options),
     };
     match result {

@@ -2,10 +2,13 @@
 //! `cargo xtask soak torture`: simulated worlds, optimised, for as long as there is time.
 //! `cargo xtask soak internal`: the chaos tests of transfers between services, optimised, longer.
 //! `cargo xtask soak backends`: those of three relays on each store and queue, the same way.
+//! `cargo xtask soak mutants`: whether a test notices small changes to the code (`mutants`).
 //!
 //! The first is opt-in: it spends real tokens and gas. The relay is started with the given
 //! configuration and RPC; what landed is proven by `landfall audit`, which compares the store with
 //! the ledger. The others spend nothing but time; each soak tries seeds that nobody has tried.
+
+pub mod mutants;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

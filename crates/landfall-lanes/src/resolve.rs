@@ -176,9 +176,7 @@ impl Resolve {
             Err(_) => return Seen::Unknown,
         };
         match self.shared.rail.look(attempt, &later).await {
-            Ok(Look::Adrift { sighting: None, .. })
-                if fenced && wound::is(Wound::OpenFenceLanded) =>
-            {
+            Ok(Look::Adrift { .. }) if fenced && wound::is(Wound::OpenFenceLanded) => {
                 Seen::Fate(unproven())
             }
             Ok(look) => self.weigh(look).await,

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use landfall_store_memory::{MemoryStore, Snapshot};
 use near_crypto::SecretKey;
 
-use super::clients::Town;
 use super::instance::Instance;
+use super::past::Past;
 use super::plan::Plan;
 use super::seat::Dice;
 use super::services::{NAMES, Services};
@@ -23,8 +22,8 @@ const TROUBLE_TICKS: u64 = 80;
 const AMNESIA_TICKS: u64 = 160;
 /// A node lags at most so many blocks behind.
 const LAG_BLOCKS: u64 = 600;
-/// A backup is at most so many ticks old.
-const BACKUP_TICKS: u64 = 60;
+/// A service is not heard for at most so many ticks: longer than any window.
+const MUTE_TICKS: u64 = 480;
 
 /// What is wrong with an instance, and until which tick.
 #[derive(Default, Clone, Copy)]
@@ -39,16 +38,16 @@ pub struct Chaos {
     pub dice: Arc<Dice>,
     pub network: Arc<Network>,
     pub services: Arc<Services>,
-    pub store: Arc<MemoryStore>,
+    pub past: Arc<Past>,
     pub keys: Vec<SecretKey>,
     pub ailing: Vec<Ailing>,
     node_until: Vec<Option<u64>>,
     black_out_until: Option<u64>,
     amnesia_until: Option<u64>,
     service_until: Vec<Option<u64>>,
+    mute_until: Vec<Option<u64>>,
     /// Blocked accounts by service and user, and until when.
     blocked: BTreeMap<(usize, u64), u64>,
-    backup: Option<(u64, Snapshot)>,
     /// Tokens given to and taken from the relay by decree.
     pub gained: u128,
     pub lost: u128,
@@ -62,7 +61,7 @@ impl Chaos {
         dice: Arc<Dice>,
         network: Arc<Network>,
         services: Arc<Services>,
-        store: Arc<MemoryStore>,
+        past: Arc<Past>,
         keys: Vec<SecretKey>,
     ) -> Chaos {
         Chaos {
@@ -71,34 +70,36 @@ impl Chaos {
             black_out_until: None,
             amnesia_until: None,
             service_until: vec![None; NAMES.len()],
+            mute_until: vec![None; NAMES.len()],
             blocked: BTreeMap::new(),
             keys_used: 0,
-            backup: None,
             gained: 0,
             lost: 0,
             plan,
             dice,
             network,
             services,
-            store,
+            past,
             keys,
         }
     }
 
-    pub async fn tick(&mut self, tick: u64, instances: &mut [Instance], town: &Town) {
+    pub async fn tick(&mut self, tick: u64, instances: &mut [Instance]) {
         for (index, instance) in instances.iter_mut().enumerate() {
             self.strike_instance(tick, index, instance).await;
         }
         self.strike_nodes(tick);
         self.strike_ledger();
         self.strike_services(tick).await;
-        self.strike_store(tick, town);
+        self.past.tick(tick);
     }
 
     async fn strike_instance(&mut self, tick: u64, index: usize, instance: &mut Instance) {
         let (dice, plan) = (&self.dice, &self.plan);
         let ailing = &mut self.ailing[index];
-        if instance.seat.is_doomed() || dice.strikes(plan.crash / 4.0) {
+        // Once: who has died at a call stays doomed until it is started again.
+        let has_died = instance.seat.is_doomed() && instance.engine().is_some();
+        if has_died || dice.strikes(plan.crash / 4.0) {
             instance.crash().await;
             // The dead are not frozen.
             instance.seat.freeze(false);
@@ -223,6 +224,15 @@ impl Chaos {
                 self.services.set_down(service, true);
                 self.service_until[service] = Some(tick + self.dice.between(4, DOWN_TICKS));
             }
+            if self.mute_until[service].is_some_and(|until| tick >= until) {
+                self.services.set_mute(service, false);
+                self.mute_until[service] = None;
+            } else if self.mute_until[service].is_none()
+                && self.dice.strikes(self.plan.service_mute / 4.0)
+            {
+                self.services.set_mute(service, true);
+                self.mute_until[service] = Some(tick + self.dice.between(4, MUTE_TICKS));
+            }
         }
         for (service, user) in self.overdue_blocks(tick) {
             self.services.block(service, user, false).await;
@@ -243,27 +253,11 @@ impl Chaos {
         due
     }
 
-    fn strike_store(&mut self, tick: u64, town: &Town) {
-        if self.plan.store_rollback == 0.0 || town.promises.lock().store_went_back {
-            return;
-        }
-        match &self.backup {
-            Some((taken, _)) if tick < taken + BACKUP_TICKS => {}
-            _ => self.backup = Some((tick, self.store.snapshot())),
-        }
-        if self.dice.strikes(self.plan.store_rollback / 4.0)
-            && let Some((taken, backup)) = self.backup.take()
-        {
-            town.trace.line(format!("the store goes back {} ticks", tick - taken));
-            town.promises.lock().store_went_back = true;
-            self.store.restore(backup);
-        }
-    }
-
     /// Everything is well again: nodes, services, clocks, funds.
     pub async fn calm(&mut self, instances: &mut [Instance]) {
         for service in 0..NAMES.len() {
             self.services.set_down(service, false);
+            self.services.set_mute(service, false);
         }
         for (service, user) in self.overdue_blocks(u64::MAX) {
             self.services.block(service, user, false).await;

@@ -6,7 +6,6 @@ use std::time::Duration;
 use landfall_core::Clock;
 use landfall_core::courier::Courier;
 use landfall_core::rail::Rail;
-use landfall_core::store::Store;
 use landfall_engine::{Engine, Parts, Settings};
 use landfall_lanes::{HighWater, LaneSettings};
 use landfall_queue_ring::RingQueue;
@@ -14,6 +13,7 @@ use landfall_rail_near::{Key, NearRail, NearSettings};
 use landfall_rpc::{Endpoints, Url};
 use near_crypto::SecretKey;
 
+use super::past::Past;
 use super::seat::{Seat, SeatClock};
 use super::services::{self, Services};
 use super::store::FaultyStore;
@@ -27,7 +27,7 @@ const GRACE: Duration = Duration::from_secs(30);
 /// A relay that can be started, crashed and started again.
 pub struct Instance {
     pub seat: Arc<Seat>,
-    store: Arc<dyn Store>,
+    past: Arc<Past>,
     network: Arc<Network>,
     services: Arc<Services>,
     keys: Vec<SecretKey>,
@@ -39,13 +39,13 @@ pub struct Instance {
 impl Instance {
     pub fn new(
         seat: Arc<Seat>,
-        store: Arc<dyn Store>,
+        past: Arc<Past>,
         network: Arc<Network>,
         services: Arc<Services>,
         keys: Vec<SecretKey>,
     ) -> Instance {
         let high_water = Arc::new(HighWater::in_memory());
-        Instance { seat, store, network, services, keys, high_water, engine: None }
+        Instance { seat, past, network, services, keys, high_water, engine: None }
     }
 
     pub fn engine(&self) -> Option<Arc<Engine>> {
@@ -62,7 +62,7 @@ impl Instance {
         let clock: Arc<dyn Clock> = Arc::new(SeatClock(self.seat.clone()));
         let queue = FaultyQueue { seat: self.seat.clone(), inner: Arc::new(RingQueue::new(50)) };
         let started = Engine::start(Parts {
-            store: Arc::new(FaultyStore { seat: self.seat.clone(), inner: self.store.clone() }),
+            store: Arc::new(FaultyStore::new(self.seat.clone(), self.past.clone())),
             queue: Arc::new(queue),
             rails: self.rails(&clock),
             couriers: self.couriers(&clock),
@@ -135,6 +135,7 @@ fn settings_of(name: &str) -> Settings {
         instance: name.to_owned(),
         pool_capacity: 200,
         backoff_max_ms: 20_000,
+        hint_grace_ms: 500,
         sweep_push_ms: 5_000,
         lanes: LaneSettings { fence_after_ms: 15_000, ..LaneSettings::default() },
         ..Settings::default()

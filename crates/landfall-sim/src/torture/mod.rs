@@ -7,7 +7,8 @@
 //! history, byte for byte ([`Report::digest`]).
 //!
 //! Map: [`plan`] draws the faults; [`seat`] is where an instance is crashed, frozen and lied to by
-//! `store`, `wire` and `services`; `chaos` is the weather; `clients` and `operator` are the people.
+//! `store`, `wire` and `services`; `chaos` is the weather, `past` where the store may go back to;
+//! `clients` and `operator` are the people.
 
 pub mod checkers;
 pub mod enumerate;
@@ -18,6 +19,7 @@ mod chaos;
 mod clients;
 mod instance;
 mod operator;
+mod past;
 mod run;
 mod services;
 mod store;

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::sync::Once;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use landfall_core::store::Store;
@@ -25,6 +25,7 @@ use super::clients::{Town, Wish, client};
 use super::enumerate::Scenario;
 use super::instance::Instance;
 use super::operator;
+use super::past::Past;
 use super::plan::Plan;
 use super::seat::{Dice, Seat, Strike, Trace};
 use super::services::{self, NAMES, Services};
@@ -180,28 +181,40 @@ impl World {
         let ledger = Ledger::new(genesis(&plan, &keys));
         let network = Arc::new(Network::new(ledger, plan.nodes, base.clone()));
         tokio::spawn(network.clone().make_blocks(plan.block_ms));
-        let services = Arc::new(Services::new(&base));
+        let services = Arc::new(Services::new(plan.clone(), dice.clone(), base.clone()));
         let store = Arc::new(MemoryStore::new(base.clone()).shared());
+        let promises: Arc<Mutex<Promises>> = Arc::default();
+        let past = Arc::new(Past {
+            store: store.clone(),
+            plan: plan.clone(),
+            dice: dice.clone(),
+            trace: trace.clone(),
+            promises: promises.clone(),
+            backup: Mutex::default(),
+            lacks_an_attempt: AtomicBool::new(false),
+            forgets_at_once: AtomicBool::new(false),
+        });
         let seat = |index: usize| {
             let name = format!("relay-{index}");
             let seat = Seat::new(name, plan.clone(), dice.clone(), trace.clone(), base.clone());
             let (network, services) = (network.clone(), services.clone());
-            Instance::new(Arc::new(seat), store.clone(), network, services, keys.clone())
+            Instance::new(Arc::new(seat), past.clone(), network, services, keys.clone())
         };
         let instances: Vec<Instance> = (0..plan.instances).map(seat).collect();
         let town = Arc::new(Town {
+            plan: plan.clone(),
             base: base.clone(),
             dice: dice.clone(),
             trace: trace.clone(),
             engines: Mutex::new(vec![None; plan.instances]),
-            promises: Mutex::new(Promises::default()),
+            promises,
         });
         let chaos = Chaos::new(
             plan.clone(),
             dice.clone(),
             network.clone(),
             services.clone(),
-            store.clone(),
+            past,
             keys.clone(),
         );
         World {
@@ -251,7 +264,7 @@ impl World {
     pub async fn live(&mut self) -> Result<(), Failure> {
         self.invite();
         while self.tick * TICK_MS < self.plan.storm_ms {
-            self.chaos.tick(self.tick, &mut self.instances, &self.town).await;
+            self.chaos.tick(self.tick, &mut self.instances).await;
             if let Some(scenario) = self.scenario {
                 self.play(scenario).await;
             }
@@ -273,11 +286,13 @@ impl World {
 
     /// Clients come, all of them within the first three quarters of the storm.
     fn invite(&mut self) {
+        let may_be_forgotten = self.plan.store_rollback > 0.0;
         for number in 0..self.plan.transfers {
             let receiver =
                 format!("r{}.near", self.dice.between(0, self.plan.receivers as u64 - 1));
             let amount = u128::from(self.dice.between(1, 1_000));
-            self.expect(Wish::payout(format!("k{number}"), &receiver, amount));
+            let key = format!("k{number}");
+            self.expect(Wish::payout(key, &receiver, amount, may_be_forgotten));
         }
         if self.plan.moves == 0 {
             return;
@@ -292,7 +307,8 @@ impl World {
             let user = self.dice.between(1, self.plan.users as u64);
             let amount = self.dice.between(1, USER_FUNDS / 2);
             let key = ReqId(u128::from(self.plan.seed) << 64 | number as u128).to_string();
-            self.expect(Wish::order(key, services::order(number % NAMES.len(), user, amount)));
+            let order = services::order(number % NAMES.len(), user, amount);
+            self.expect(Wish::order(key, order, may_be_forgotten));
         }
     }
 
@@ -323,7 +339,7 @@ impl World {
         Ok(())
     }
 
-    /// The operator looks after halted lanes, but not after a store that went back: what it has
+    /// The operator looks after halted lanes and adrift requests, but not after a store that went back: what it has
     /// forgotten must be brought back first.
     async fn attend(&mut self) {
         if self.town.promises.lock().store_went_back {
@@ -341,6 +357,14 @@ impl World {
             };
             if acted {
                 self.trace.line(format!("{} operator adopts the lanes", self.base.now_ms()));
+            }
+        }
+        if self.plan.dedupe_window_ms().is_some() {
+            let courier = services::rail(&self.instances[0].seat, &self.services, &self.base);
+            let (store, now_ms) = (self.store.as_ref(), self.base.now_ms());
+            for key in operator::decide(store, &self.services, &courier, now_ms).await {
+                self.trace.line(format!("{now_ms} operator decides {key}"));
+                self.town.promises.lock().decided.insert(key);
             }
         }
     }

@@ -15,10 +15,10 @@ mod paid_once;
 mod promises;
 mod trails;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use landfall_core::store::{ListFilter, Store};
-use landfall_core::{Attempt, AttemptId, RailName, TrailEntry, Transfer};
+use landfall_core::{Attempt, AttemptId, Payload, RailName, TrailEntry, Transfer};
 use landfall_ledger::{Entry, Key, ReqId};
 use parking_lot::Mutex;
 
@@ -48,16 +48,17 @@ pub struct Promises {
     pub acknowledged: BTreeMap<String, Acknowledged>,
     /// Answers that contradict earlier ones, as the clients saw them.
     pub contradictions: Vec<String>,
+    /// What an operator has decided.
+    pub decided: BTreeSet<String>,
     /// The store went back in time: what it acknowledged before may be gone with it.
     pub store_went_back: bool,
 }
 
-/// One acknowledged payout.
+/// One acknowledged transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Acknowledged {
     pub id: u64,
-    pub receiver: String,
-    pub amount: u128,
+    pub payload: Payload,
 }
 
 /// The store and the ledger at one moment.

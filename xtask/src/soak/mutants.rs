@@ -1,0 +1,288 @@
+//! `cargo xtask soak mutants`: small changes to the code on which a payment's safety rests, one at a
+//! time, and whether a test notices.
+//!
+//! Each file's mutants are cut into shards. A shard is tried with the tests of the crates that know
+//! the file; what survives them is tried once more in simulated worlds. What survives those too
+//! must be in the table of docs/exactly-once.md, with the reason why it is harmless.
+//! A shard that is done is not run again until its file changes: its results are in
+//! `target/mutants/FILE/K-of-N`, in cargo-mutants' own form.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::process::{cargo, output, shown};
+
+/// The tool, in the version that was tried.
+const TOOL: (&str, &str) = ("cargo-mutants", "27.1.0");
+/// Mutants of a shard: some minutes of work, so that an interruption costs no more.
+const SHARD_MUTANTS: usize = 25;
+/// Patience for the tests of one mutant, in seconds: several times what the slowest crate takes on a
+/// busy machine. What takes longer is noticed, too: by whoever waits.
+const TIMEOUT_S: &str = "600";
+/// Where what may survive is listed.
+const LISTED: &str = "docs/exactly-once.md";
+/// Worlds that the rest is tried in: whole relays, fooled in one way, and a few seeds of torture.
+const WORLDS: [&str; 8] =
+    ["--test", "torture", "--test", "world", "--", "a_handful_of_seeds_hold", "fooled::", "funds::"];
+
+/// Files on which a payment's safety rests, and the crates whose tests know them.
+const FILES: &[(&str, &[&str])] = &[
+    ("landfall-core/src/internal.rs", &["landfall-core"]),
+    ("landfall-core/src/machine.rs", &["landfall-core"]),
+    ("landfall-core/src/near.rs", &["landfall-core"]),
+    ("landfall-core/src/transfer.rs", &["landfall-core"]),
+    ("landfall-lanes/src/driver.rs", &["landfall-lanes", "landfall-engine"]),
+    ("landfall-lanes/src/high_water.rs", &["landfall-lanes", "landfall-engine"]),
+    ("landfall-lanes/src/reconcile.rs", &["landfall-lanes", "landfall-engine"]),
+    ("landfall-lanes/src/resolve.rs", &["landfall-lanes", "landfall-engine"]),
+    ("landfall-lanes/src/watchman.rs", &["landfall-lanes", "landfall-engine"]),
+    ("landfall-engine/src/settle.rs", &["landfall-engine"]),
+    ("landfall-rail-near/src/look.rs", &["landfall-rail-near"]),
+    ("landfall-rail-near/src/sort.rs", &["landfall-rail-near"]),
+    ("landfall-rail-near/src/testimony.rs", &["landfall-rail-near"]),
+    ("landfall-rail-near/src/witness.rs", &["landfall-rail-near"]),
+    ("landfall-rail-internal/src/sort.rs", &["landfall-rail-internal"]),
+    ("landfall-rail-internal/src/verdict.rs", &["landfall-rail-internal"]),
+];
+
+#[derive(Debug, Clone, Args)]
+pub struct Options {
+    /// Only files whose path ends so, such as `settle.rs`; may be given several times.
+    #[arg(long)]
+    pub file: Vec<String>,
+    /// Only one of N parts of each file's mutants, counted from 0.
+    #[arg(long, value_name = "K/N", value_parser = parse_shard)]
+    pub shard: Option<(usize, usize)>,
+    /// Tries once more what survived in shards that are done: after a new test, say.
+    #[arg(long)]
+    pub again: bool,
+    /// Shows the files, their mutants and what is done, and tries nothing.
+    #[arg(long)]
+    pub list: bool,
+}
+
+fn parse_shard(text: &str) -> Result<(usize, usize), String> {
+    let numbers = text.split_once('/').and_then(|(part, parts)| {
+        let (part, parts): (usize, usize) = (part.parse().ok()?, parts.parse().ok()?);
+        (part < parts).then_some((part, parts))
+    });
+    numbers.ok_or_else(|| format!("{text:?} is no shard such as 0/4"))
+}
+
+/// One part of a file's mutants.
+struct Shard<'a> {
+    file: &'a str,
+    packages: &'a [&'a str],
+    part: usize,
+    parts: usize,
+    folder: PathBuf,
+}
+
+pub fn run(root: &Path, options: &Options) -> Result<bool> {
+    install(root)?;
+    let page = std::fs::read_to_string(root.join(LISTED)).context(LISTED)?;
+    let (listed, mut survivors, mut left) = (listed(&page), Vec::new(), 0);
+    let wanted = |file: &str| {
+        options.file.is_empty() || options.file.iter().any(|name| file.ends_with(name))
+    };
+    for (file, packages) in FILES.iter().filter(|(file, _)| wanted(file)) {
+        for shard in shards(root, file, packages, options)? {
+            if options.list {
+                left += usize::from(!shard.is_done(root)?);
+            } else if !shard.is_done(root)? || options.again {
+                shard.run(root, &listed)?;
+            }
+            survivors.extend(shard.survivors()?);
+        }
+    }
+    let unlisted: Vec<&String> =
+        survivors.iter().filter(|mutant| !listed.contains(&named(mutant))).collect();
+    for mutant in &unlisted {
+        println!("survives: {mutant}");
+    }
+    println!("{} survive, {} of them not listed in {LISTED}", survivors.len(), unlisted.len());
+    if options.list {
+        println!("{left} shards are left");
+    }
+    Ok(unlisted.is_empty())
+}
+
+/// The shards of a file, as asked for, or of a handy size.
+fn shards<'a>(
+    root: &Path,
+    file: &'a str,
+    packages: &'a [&'a str],
+    options: &Options,
+) -> Result<Vec<Shard<'a>>> {
+    let list = output(mutants(root, file).arg("--list"))?;
+    let count = list.lines().count();
+    let of = |(part, parts): (usize, usize)| {
+        let folder = root.join("target/mutants").join(file.replace(['/', '.'], "-"));
+        let folder = folder.join(format!("{part}-of-{parts}"));
+        Shard { file, packages, part, parts, folder }
+    };
+    let parts = count.div_ceil(SHARD_MUTANTS).max(1);
+    let shards: Vec<Shard<'a>> = match options.shard {
+        Some(shard) => vec![of(shard)],
+        None => (0..parts).map(|part| of((part, parts))).collect(),
+    };
+    println!("{file}: {count} mutants, {} of {} shards", shards.len(), shards[0].parts);
+    Ok(shards)
+}
+
+/// The tool, for one file.
+fn mutants(root: &Path, file: &str) -> Command {
+    let mut command = cargo(root);
+    command.args(["mutants", "--no-config", "--colors", "never", "--file"]);
+    command.arg(format!("crates/{file}"));
+    command
+}
+
+impl Shard<'_> {
+    /// Whether it has been run on the file as it is.
+    fn is_done(&self, root: &Path) -> Result<bool> {
+        let done = std::fs::read_to_string(self.folder.join("done"));
+        Ok(done.is_ok_and(|text| text == digest(root, self.file).unwrap_or_default()))
+    }
+
+    fn run(&self, root: &Path, listed: &[String]) -> Result<()> {
+        let fresh = !self.is_done(root)?;
+        if fresh && self.folder.exists() {
+            std::fs::remove_dir_all(&self.folder).context("results of the file as it was")?;
+        }
+        std::fs::create_dir_all(&self.folder)?;
+        let packages = self.packages.iter().flat_map(|name| ["--test-package", name]);
+        let mut tests = self.command(root, !fresh);
+        tests.args(packages).args(["--", "--tests"]);
+        finish(&mut tests)?;
+        let is_listed = |mutant: &String| listed.contains(&named(mutant));
+        if !self.survivors()?.iter().all(is_listed) {
+            let mut worlds = self.command(root, true);
+            worlds.args(["--test-package", "landfall-sim", "--"]).args(WORLDS);
+            finish(&mut worlds)?;
+        }
+        std::fs::write(self.folder.join("done"), digest(root, self.file)?)?;
+        Ok(())
+    }
+
+    /// The tool on this shard; `rest`: only what was not noticed before.
+    fn command(&self, root: &Path, rest: bool) -> Command {
+        let mut command = mutants(root, self.file);
+        command.args(["--no-times", "--timeout", TIMEOUT_S, "--output"]).arg(&self.folder);
+        command.arg("--shard").arg(format!("{}/{}", self.part, self.parts));
+        if rest {
+            command.arg("--iterate");
+        }
+        // Copies of the sources share what was built of others' crates.
+        command.env("CARGO_TARGET_DIR", root.join("target/mutants/build"));
+        command
+    }
+
+    /// What no test noticed so far.
+    fn survivors(&self) -> Result<Vec<String>> {
+        let missed = self.folder.join("mutants.out/missed.txt");
+        match std::fs::read_to_string(&missed) {
+            Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error).context(missed.display().to_string()),
+        }
+    }
+}
+
+/// Runs the tool to its end. That something survives, or takes too long, is no failure of it.
+fn finish(command: &mut Command) -> Result<()> {
+    println!("$ {}", shown(command));
+    let status = command.status().with_context(|| shown(command))?;
+    match status.code() {
+        Some(0 | 2 | 3) => Ok(()),
+        _ => bail!("{} failed ({status})", shown(command)),
+    }
+}
+
+/// Tells a file as it is from what it was.
+fn digest(root: &Path, file: &str) -> Result<String> {
+    let text = std::fs::read_to_string(root.join("crates").join(file)).context(file.to_owned())?;
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    Ok(format!("{:016x}", hasher.finish()))
+}
+
+/// A mutant's name without the place, which moves: `crates/FILE:7:9: replace …` is
+/// `FILE: replace …`.
+fn named(mutant: &str) -> String {
+    let place = mutant.split_once(": ").unwrap_or((mutant, ""));
+    let file = place.0.split(':').next().unwrap_or_default();
+    format!("{}: {}", file.trim_start_matches("crates/"), place.1)
+}
+
+/// The mutants that a page lists: rows of a table whose first two cells are a file and a change,
+/// both as code.
+fn listed(page: &str) -> Vec<String> {
+    let cell = |text: &str| {
+        let code = text.trim().strip_prefix('`')?.strip_suffix('`')?;
+        Some(code.replace('\u{0}', "|"))
+    };
+    let row = |line: &str| {
+        let line = line.replace("\\|", "\u{0}");
+        let mut cells = line.strip_prefix('|')?.split('|');
+        let (file, change) = (cell(cells.next()?)?, cell(cells.next()?)?);
+        file.ends_with(".rs").then(|| format!("{file}: {change}"))
+    };
+    page.lines().filter_map(row).collect()
+}
+
+/// Installs the tool if it is missing.
+fn install(root: &Path) -> Result<()> {
+    let quiet = cargo(root).args(["mutants", "--version"]).stdout(Stdio::null()).status();
+    if quiet.is_ok_and(|status| status.success()) {
+        return Ok(());
+    }
+    let mut install = cargo(root);
+    install.args(["install", "--locked", "--version", TOOL.1, TOOL.0]);
+    println!("$ {}", shown(&install));
+    match install.status().with_context(|| shown(&install))?.success() {
+        true => Ok(()),
+        false => bail!("{} cannot be installed: run `{}` and see why", TOOL.0, shown(&install)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mutant_is_known_by_its_file_and_change_wherever_it_moves() {
+        let found = "crates/landfall-core/src/near.rs:97:9: replace next -> Option<State> with None";
+        let name = "landfall-core/src/near.rs: replace next -> Option<State> with None";
+        assert_eq!(named(found), name);
+        let page = "# A page\n| `docs/x.md` | `y` | no mutant |\n\n\
+                    | `landfall-core/src/near.rs` | `replace next -> Option<State> with None` | a |\n\
+                    | `landfall-core/src/near.rs` | `replace \\|\\| with && in is_text` | b |\n";
+        assert_eq!(
+            listed(page),
+            [name, "landfall-core/src/near.rs: replace || with && in is_text"]
+        );
+    }
+
+    #[test]
+    fn every_file_is_there_and_its_crates_are() {
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("crates");
+        for (file, packages) in FILES {
+            assert!(crates.join(file).is_file(), "{file}");
+            packages.iter().for_each(|name| assert!(crates.join(name).is_dir(), "{name}"));
+        }
+    }
+
+    #[test]
+    fn a_shard_is_one_of_so_many() {
+        assert_eq!(parse_shard("0/4"), Ok((0, 4)));
+        for wrong in ["4/4", "1", "a/2", "-1/2"] {
+            parse_shard(wrong).unwrap_err();
+        }
+    }
+}
