@@ -44,6 +44,8 @@ const CHECK_TICKS: u64 = 4;
 /// requests fit many times.
 const CALM_MAX_MS: u64 = 3_600_000;
 const OPERATOR_TICKS: u64 = 120;
+/// Adrift requests are decided in haste: whatever is under way then must not matter.
+const DECIDE_TICKS: u64 = 8;
 const OPERATOR_PATIENCE: Duration = Duration::from_secs(10);
 const RELAY_NEAR: u128 = 1_000_000 * 10u128.pow(24);
 const RELAY_TOKENS: u128 = 10u128.pow(30);
@@ -329,6 +331,9 @@ impl World {
         if self.tick.is_multiple_of(OPERATOR_TICKS) {
             self.attend().await;
         }
+        if self.tick.is_multiple_of(DECIDE_TICKS) && self.plan.dedupe_window_ms().is_some() {
+            self.decide().await;
+        }
         if let Some(broken) = self.dice.broken.lock().first() {
             return Err(Failure::Safety(broken.clone()));
         }
@@ -339,7 +344,7 @@ impl World {
         Ok(())
     }
 
-    /// The operator looks after halted lanes and adrift requests, but not after a store that went back: what it has
+    /// The operator looks after halted lanes, but not after a store that went back: what it has
     /// forgotten must be brought back first.
     async fn attend(&mut self) {
         if self.town.promises.lock().store_went_back {
@@ -359,13 +364,15 @@ impl World {
                 self.trace.line(format!("{} operator adopts the lanes", self.base.now_ms()));
             }
         }
-        if self.plan.dedupe_window_ms().is_some() {
-            let courier = services::rail(&self.instances[0].seat, &self.services, &self.base);
-            let (store, now_ms) = (self.store.as_ref(), self.base.now_ms());
-            for key in operator::decide(store, &self.services, &courier, now_ms).await {
-                self.trace.line(format!("{now_ms} operator decides {key}"));
-                self.town.promises.lock().decided.insert(key);
-            }
+    }
+
+    /// The operator decides what services have forgotten, by their statements.
+    async fn decide(&mut self) {
+        let courier = services::rail(&self.instances[0].seat, &self.services, &self.base);
+        let (store, now_ms) = (self.store.as_ref(), self.base.now_ms());
+        for key in operator::decide(store, &self.services, &courier, now_ms).await {
+            self.trace.line(format!("{now_ms} operator decides {key}"));
+            self.town.promises.lock().decided.insert(key);
         }
     }
 
