@@ -49,6 +49,9 @@ pub struct Options {
     pub keys: u64,
     #[arg(long, default_value_t = 600)]
     pub block_ms: u64,
+    /// Nodes of the ledger that the relay is told: with more than one, a quorum decides.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=16))]
+    pub nodes: u64,
     /// Receivers, registered beforehand.
     #[arg(long, default_value_t = 2_000)]
     pub receivers: u64,
@@ -114,21 +117,28 @@ fn note(options: &Options, text: &str) {
 
 fn print(options: &Options, report: &Report, spent: &Spent) {
     if options.json {
-        println!("{}", spent.json(report));
+        println!("{}", with_nodes(spent.json(report), options.nodes));
         return;
     }
     println!(
-        "\n{} payouts, intake {}, rate {}, {} keys, {} ms blocks, {} receivers, store {}, queue {}",
+        "\n{} payouts, intake {}, rate {}, {} keys, {} ms blocks, {} receivers, nodes {}, \
+         store {}, queue {}",
         options.transfers,
         Route::from(options.intake).name(),
         if options.rate == 0 { "unlimited".to_owned() } else { format!("{}/s", options.rate) },
         options.keys,
         options.block_ms,
         options.receivers,
+        options.nodes,
         options.backends.store_name(),
         options.backends.queue_name(),
     );
     print!("{}", spent.table(report));
+}
+
+fn with_nodes(mut json: Value, nodes: u64) -> Value {
+    json["nodes"] = nodes.into();
+    json
 }
 
 /// The programs under measurement, built for speed.
@@ -160,7 +170,8 @@ impl Programs {
 
 fn start_simulator(programs: &Programs, options: &Options) -> Result<(Running, Value)> {
     let mut command = Command::new(&programs.landfall);
-    command.args(["sim", "near", "--listen", "127.0.0.1:0", "--nodes", "1", "--chunk-gas", "off"]);
+    command.args(["sim", "near", "--listen", "127.0.0.1:0", "--chunk-gas", "off"]);
+    command.args(["--nodes", &options.nodes.to_string()]);
     command.args(["--keys", &options.keys.to_string()]);
     command.args(["--block-ms", &options.block_ms.to_string()]);
     let mut simulator = Running::start("simulator", &mut command)?;
@@ -186,11 +197,17 @@ fn relay_command(
     command.env("LANDFALL_API__AUTH", "off");
     command.env("LANDFALL_INSTANCE__DATA", folder);
     command.env("LANDFALL_LOG__LEVEL", "warn");
-    command.env("NEAR_RPC_URL", text("rpc_url")?);
+    command.env("NEAR_RPC_URL", urls(ledger)?);
     command.env("FT_TOKEN_ADDRESS", text("token")?);
     command.env("RELAY_ACCOUNT_ID", text("relay_account")?);
     command.env("RELAY_ACCESS_KEYS", ledger["access_keys"].to_string());
     Ok(command)
+}
+
+/// Every node, as the relay takes them.
+fn urls(ledger: &Value) -> Result<String> {
+    let urls = ledger["rpc_urls"].as_array().context("rpc_urls of the simulator")?;
+    Ok(urls.iter().filter_map(Value::as_str).collect::<Vec<&str>>().join(","))
 }
 
 fn free_port() -> Result<u16> {
@@ -362,6 +379,31 @@ async fn differences(rpc_url: &str, asked: &[Payout]) -> Result<Differences> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    #[test]
+    fn without_a_choice_there_is_one_node_and_the_json_says_so() {
+        let nodes = |words: &[&str]| {
+            let line = std::iter::once("bench").chain(words.iter().copied());
+            <Line as clap::Parser>::try_parse_from(line).map(|line| line.options.nodes)
+        };
+        assert_eq!(nodes(&[]).expect("the default"), 1);
+        assert_eq!(nodes(&["--nodes", "3"]).expect("three"), 3);
+        assert!(nodes(&["--nodes", "0"]).is_err());
+        let report = Spent::default().json(&Report::default());
+        assert_eq!(with_nodes(report, 3)["nodes"], 3);
+    }
+
+    #[test]
+    fn the_relay_is_told_every_node() {
+        let ledger = serde_json::json!({"rpc_urls": ["http://a:1", "http://b:2"]});
+        assert_eq!(urls(&ledger).expect("urls"), "http://a:1,http://b:2");
+    }
 
     #[test]
     fn a_counter_is_added_up_over_its_labels() {

@@ -88,6 +88,17 @@ struct EndpointBody<'a> {
     errors: u64,
     breaker: &'static str,
     mean_latency_ms: f64,
+    /// Null unless it was caught contradicting a quorum.
+    caught: Option<CaughtBody<'a>>,
+}
+
+#[derive(Serialize)]
+struct CaughtBody<'a> {
+    times: u64,
+    said: &'a str,
+    quorum_says: &'a str,
+    at: Time,
+    asked_last: bool,
 }
 
 #[derive(Serialize)]
@@ -198,6 +209,13 @@ fn endpoint_body(endpoint: &EndpointHealth) -> EndpointBody<'_> {
         breaker: if endpoint.breaker_open { "open" } else { "closed" },
         // A tenth is as fine as anybody reads it.
         mean_latency_ms: (endpoint.mean_latency_ms * 10.0).round() / 10.0,
+        caught: endpoint.caught.as_ref().map(|caught| CaughtBody {
+            times: caught.times,
+            said: &caught.said,
+            quorum_says: &caught.quorum_says,
+            at: Time(caught.at_ms),
+            asked_last: caught.asked_last,
+        }),
     }
 }
 

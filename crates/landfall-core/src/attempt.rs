@@ -151,8 +151,26 @@ pub enum CertificateKind {
     Operator,
 }
 
-/// A node saw the attempt in a block. Vetoes a certificate: for ever if it was final, else until
-/// its block is off the final chain.
+/// Sightings kept of one endpoint for one attempt. Blocks fall off a chain once or twice; who has
+/// seen it in more of them than this invents them.
+const SIGHTINGS_MAX: usize = 16;
+
+impl Attempt {
+    /// Whether a sighting adds nothing to those that are stored.
+    pub fn has_heard(&self, new: &Sighting) -> bool {
+        // A node may not say in which block: then what another has seen is another sighting.
+        let same_block = |known: &Sighting| match new.block_hash.as_str() {
+            "" => known.block_hash.is_empty() && known.endpoint == new.endpoint,
+            block => known.block_hash == block,
+        };
+        let of_endpoint = self.sightings.iter().filter(|known| known.endpoint == new.endpoint);
+        let same = |known: &Sighting| same_block(known) && known.was_final == new.was_final;
+        of_endpoint.count() >= SIGHTINGS_MAX || self.sightings.iter().any(same)
+    }
+}
+
+/// A node saw the attempt in a block. Vetoes a certificate until a quorum shows that the block is
+/// off the final chain, or does not hold it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sighting {
     pub endpoint: String,

@@ -38,7 +38,6 @@ guards! {
     RevertNotFinalYet = "a revert that is not final yet",
     SuccessNotShared = "a final success that a quorum does not share",
     RevertNotShared = "a final revert that a quorum does not share",
-    OutcomesMissing = "a landing without an outcome for each member",
     TooFewWitnesses = "too few nodes can testify",
     HistoryGone = "a node that does not keep the history",
     SightingVeto = "a sighting that vetoes a certificate",
@@ -49,7 +48,7 @@ guards! {
     NoncePassed = "sunk: its nonce was passed by a later attempt",
     Expired = "sunk: its block hash expired",
     // What nodes say of keys.
-    NonceNotShared = "a nonce that a quorum does not share",
+    FactNotShared = "a nonce, balance or block on which the nodes do not agree",
     ForeignNonce = "a nonce that no stored attempt explains",
     NodeCaught = "a node caught contradicting a quorum",
     // The lanes.

@@ -44,9 +44,9 @@ pub struct Refusal {
 /// What a look at an attempt shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Look {
-    /// Unknown, or seen but not final: it may still land. `sighting` is set when a node has it in
-    /// a block; the caller stores it before it relies on anything else.
-    Adrift { why: String, sighting: Option<Sighting> },
+    /// Unknown, or seen but not final: it may still land. `sightings` are the blocks in which nodes
+    /// say they have it; the caller stores them before it relies on anything else.
+    Adrift { why: String, sightings: Vec<Sighting> },
     /// Final.
     Landed(Landing),
     /// Proven never to land.
@@ -92,6 +92,21 @@ pub struct EndpointHealth {
     pub errors: u64,
     pub breaker_open: bool,
     pub mean_latency_ms: f64,
+    /// Set once it was caught contradicting a quorum.
+    pub caught: Option<Caught>,
+}
+
+/// A node that was caught saying what a quorum of the others contradicts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caught {
+    /// How often, since this process began.
+    pub times: u64,
+    /// The newest contradiction.
+    pub said: String,
+    pub quorum_says: String,
+    pub at_ms: u64,
+    /// Long enough ago, it is asked like any other again.
+    pub asked_last: bool,
 }
 
 /// One ledger.
@@ -127,16 +142,17 @@ pub trait Rail: Send + Sync + 'static {
     ) -> Result<Signed, RailError>;
 
     /// Sends the stored bytes. MUST be safe to repeat. `round` counts up, so that a repeat can go
-    /// by another endpoint. MUST send at most once per call, with no retry of its own.
+    /// by another endpoint. MUST send at most once per call and endpoint, and to another one only
+    /// if nothing left for the first, or it refused. `Refused` MUST be the word of a quorum.
     async fn broadcast(&self, attempt: &Attempt, round: u32) -> Broadcast;
 
     /// Looks at one attempt; one call to the ledger when it is known there. `later` are the lane's
     /// stored attempts (open or landed) with higher nonces, in nonce order.
-    /// `Landed` MUST be final; `Sunk` MUST carry its evidence and MUST be refused while any of the
-    /// attempt's sightings vetoes it.
+    /// `Landed` MUST be final, `Foreign` true at final blocks, both by the word of a quorum; `Sunk`
+    /// MUST carry its evidence and MUST be refused while any of the attempt's sightings vetoes it.
     async fn look(&self, attempt: &Attempt, later: &[Later]) -> Result<Look, RailError>;
 
-    /// The last nonce the ledger has used for the lane's key, at a final block.
+    /// The last nonce the ledger has used for the lane's key, at a final block, by a quorum.
     async fn nonce(&self, lane: &LaneId) -> Result<LedgerNonce, RailError>;
 
     /// The same for all configured lanes, each at a final block, in as few calls as possible.

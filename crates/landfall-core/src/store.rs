@@ -214,7 +214,8 @@ pub trait Store: Send + Sync + 'static {
     async fn open_attempts(&self, lane: &LaneId) -> Result<Vec<Attempt>>;
     /// Open attempts of a rail, by lane and nonce.
     async fn open_attempts_of(&self, rail: RailName) -> Result<Vec<Attempt>>;
-    /// Attempts of a lane with nonces above `above`, by nonce, open and decided, at most `limit`.
+    /// Attempts of a lane with nonces above `above` that are open or have landed, by nonce, at most
+    /// `limit`. Sunk ones explain nothing and MUST NOT count, however many there are.
     async fn attempts_after(
         &self,
         lane: &LaneId,

@@ -6,9 +6,11 @@
 //! in `landfall-lanes`.
 //!
 //! Map: [`desk`] takes requests and answers questions; `line` is one rail at work, either a
-//! `runner` (signed attempts: `prepare` and `pay` are its stages, `settle` turns fates into moves)
-//! or `errands` (calls that may be repeated), or an `intake` where others do the work; `schedule`
-//! times retries; `sweeper` finds what a lost hint left behind; [`status`] is what operators see.
+//! `runner` (signed attempts: `prepare` and `pay` are its stages, `settle` turns fates into moves,
+//! `heed` learns from them, `trouble` and `shortfall` tell what keeps some or all members from
+//! being paid) or `errands` (calls that may be repeated), or an `intake` where others do the work;
+//! `schedule` times retries; `sweeper` finds what a lost hint left behind; [`status`] is what
+//! operators see.
 
 pub mod desk;
 pub mod metrics;
@@ -22,6 +24,7 @@ pub use status::Status;
 
 mod engine;
 mod errands;
+mod heed;
 mod intake;
 mod line;
 mod pay;
@@ -30,7 +33,9 @@ mod prepare;
 mod runner;
 mod schedule;
 mod settle;
+mod shortfall;
 mod sweeper;
+mod trouble;
 mod watch;
 
 pub use engine::{Engine, Parts, Role};

@@ -40,6 +40,7 @@ pub struct Metrics {
     rpc_calls: Gauges,
     rpc_errors: Gauges,
     breaker: Gauges,
+    caught: Gauges,
     alerts: Gauges,
     restarts: Gauges,
 }
@@ -73,6 +74,7 @@ impl Metrics {
             rpc_calls: Gauges::default(),
             rpc_errors: Gauges::default(),
             breaker: Gauges::default(),
+            caught: Gauges::default(),
             alerts: Gauges::default(),
             restarts: Gauges::default(),
         };
@@ -102,13 +104,14 @@ impl Metrics {
         gauge("landfall_queue_depth", "Hints waiting, by stage", &self.depth);
         gauge("landfall_queue_put_aside", "Hints nobody could handle", &self.put_aside);
         gauge("landfall_adrift_attempts", "Attempts of unknown fate", &self.adrift);
-        gauge("landfall_aside_transfers", "Transfers waiting for funds", &self.aside);
+        gauge("landfall_aside_transfers", "Transfers set aside", &self.aside);
         gauge("landfall_stuck_transfers", "Transfers retried for too long", &self.stuck);
         gauge("landfall_halted_lanes", "Lanes waiting for an operator", &self.halted);
         gauge("landfall_held_lanes", "Lanes held by this process", &self.lanes);
         gauge("landfall_paused", "1 while the rail pays nobody", &self.paused);
         gauge("landfall_rpc_calls", "Calls by endpoint since start", &self.rpc_calls);
         gauge("landfall_rpc_errors", "Failed calls by endpoint", &self.rpc_errors);
+        gauge("landfall_rpc_caught", "Times caught contradicting a quorum", &self.caught);
         gauge("landfall_breaker_open", "1 while the endpoint is avoided", &self.breaker);
         gauge("landfall_alerts", "Alerts standing", &self.alerts);
         gauge("landfall_task_restarts", "Tasks that died and were restarted", &self.restarts);
@@ -182,6 +185,8 @@ impl Metrics {
                 self.rpc_calls.get_or_create(&labels).set(endpoint.calls as i64);
                 self.rpc_errors.get_or_create(&labels).set(endpoint.errors as i64);
                 self.breaker.get_or_create(&labels).set(endpoint.breaker_open as i64);
+                let times = endpoint.caught.as_ref().map_or(0, |caught| caught.times);
+                self.caught.get_or_create(&labels).set(times as i64);
             }
         }
         self.alerts.get_or_create(&Vec::new()).set(status.alerts.len() as i64);

@@ -113,6 +113,10 @@ async fn decide_leased(
             backoff_ms: &|_| 0,
             claim: rail.preparation(&member.payload),
             ready_due_ms: now_ms,
+            everybody: true,
+            others_spared: false,
+            tries: 0,
+            aside_ms: 0,
         };
         let step = settle::member(&attempt, member, &fate, index, &terms);
         step.with(|entry| entry.certificate = Some(word.clone()))

@@ -2,34 +2,25 @@
 //!
 //! While tokens are short, batches fill only up to the final balance minus what open attempts may
 //! still take; a member larger than the balance waits aside with an alert, and if nobody can be
-//! paid the rail pauses and says so. Nobody fails for the relay's lack of funds.
+//! paid the rail pauses and says so. Nobody fails for the relay's lack of funds. Who was named by a
+//! fault that may be the relay's travels alone (`trouble`); while everybody meets it, one probe at
+//! a time does.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use landfall_core::attempt::Shortage;
-use landfall_core::{Move, Note, Purpose, Transfer};
+use landfall_core::{ClaimEnd, Move, Note, Purpose, Transfer};
 use landfall_lanes::Batch;
 
 use crate::pool::{Ripe, Step};
-use crate::runner::{Pause, Runner};
+use crate::runner::Runner;
+use crate::shortfall::{Budget, Sorted};
+use crate::trouble::{Gate, Stance, describe};
 
 /// Preparing comes first, since payments wait for it; then they take turns: neither starves.
 const PURPOSES: [Purpose; 2] = [Purpose::Prepare, Purpose::Pay];
-
-/// What an operator reads when a rail stands still.
-pub(crate) fn describe(shortage: Shortage, message: &str) -> String {
-    let what = match shortage {
-        Shortage::Tokens => "the relay account is out of tokens: top it up",
-        Shortage::Native => "the relay account is out of the ledger's own coin: fund it",
-        Shortage::Gas => "the gas attached per transfer is too little: raise gas_per_transfer_tgas",
-        Shortage::Refused => "the ledger refuses what the relay signs: check its keys and limits",
-        Shortage::Contract => {
-            "the token contract refuses the relay: is it paused or missing, the relay unregistered?"
-        }
-    };
-    format!("{what} ({message})")
-}
 
 /// Dispatches batches for ever.
 pub(crate) async fn dispatch(runner: Arc<Runner>) {
@@ -78,12 +69,12 @@ async fn turn(runner: &Arc<Runner>) -> Turn {
             Ripe::Now if !runner.fleet().is_some_and(|fleet| fleet.has_free()) => {
                 return Turn::Sleep;
             }
-            Ripe::Now => {
-                if let Some(wait_ms) = paused(runner).await {
-                    return Turn::Wait(wait_ms);
-                }
-                return send(runner, purpose).await;
-            }
+            Ripe::Now => match gate(runner, purpose).await {
+                Gate::Open => return send(runner, purpose, false).await,
+                Gate::Probe => return send(runner, purpose, true).await,
+                Gate::Closed(ms) => soonest = soonest.min(ms),
+                Gate::Funds => return Turn::Again,
+            },
         }
     }
     match soonest {
@@ -92,8 +83,8 @@ async fn turn(runner: &Arc<Runner>) -> Turn {
     }
 }
 
-async fn send(runner: &Arc<Runner>, purpose: Purpose) -> Turn {
-    let members = match purpose {
+async fn send(runner: &Arc<Runner>, purpose: Purpose, probe: bool) -> Turn {
+    let candidates = match purpose {
         Purpose::Pay => affordable(runner).await,
         Purpose::Prepare | Purpose::Fence => {
             let max = runner.core.settings.batch_max;
@@ -101,15 +92,27 @@ async fn send(runner: &Arc<Runner>, purpose: Purpose) -> Turn {
             runner.pools.lock().take(purpose, max, now_ms)
         }
     };
-    if members.is_empty() {
+    if candidates.is_empty() {
         return Turn::Wait(runner.core.settings.pause_ms.min(200));
     }
-    let batch = Batch { purpose, members: fitting(runner, purpose, members) };
+    let (members, alone) = choose(runner, purpose, candidates, probe).await;
+    if members.is_empty() {
+        return Turn::Again;
+    }
+    let (now_ms, settings) = (runner.mono_ms(), &runner.core.settings);
+    if alone {
+        runner.troubles.lock().of(purpose).sent_alone(&members[0], now_ms, settings);
+    }
+    if purpose == Purpose::Pay {
+        runner.shortfall.lock().hand(&members, now_ms);
+    }
+    let batch = Batch { purpose, members };
     let given = match runner.fleet() {
         Some(fleet) => fleet.give(batch),
         None => Err(batch),
     };
     if let Err(batch) = given {
+        runner.take_back(&batch);
         put_back(runner, purpose, batch.members);
         return Turn::Sleep;
     }
@@ -118,22 +121,67 @@ async fn send(runner: &Arc<Runner>, purpose: Purpose) -> Turn {
     Turn::Again
 }
 
-/// As many as one attempt carries; the rest goes back.
-fn fitting(runner: &Runner, purpose: Purpose, mut members: Vec<Transfer>) -> Vec<Transfer> {
-    let payloads: Vec<_> = members.iter().map(|member| &member.payload).collect();
-    let mut fit = runner.rail.fit(purpose, &payloads).max(1);
-    let mut solo = runner.solo.lock();
-    if !solo.is_empty() {
-        let together = members.iter().take_while(|member| !solo.contains(&member.id)).count();
-        fit = fit.min(together.max(1));
-        members[..fit].iter().for_each(|member| _ = solo.remove(&member.id));
+/// Who goes now, and whether alone for a reason. The rest goes back, or waits for its receiver's
+/// turn. Those who go alone take turns with batches: neither starves.
+async fn choose(
+    runner: &Arc<Runner>,
+    purpose: Purpose,
+    candidates: Vec<Transfer>,
+    probe: bool,
+) -> (Vec<Transfer>, bool) {
+    let (together, alone) = part(runner, purpose, candidates).await;
+    let lone = match together.is_empty() {
+        true => true,
+        // As a probe, one that was never named tells more.
+        false => {
+            !probe && !alone.is_empty() && runner.alone_next.fetch_xor(true, Ordering::Relaxed)
+        }
+    };
+    let (mut chosen, mut rest) = match lone {
+        true => (alone, together),
+        false => (together, alone),
+    };
+    let payloads: Vec<_> = chosen.iter().map(|member| &member.payload).collect();
+    let fit = match probe || lone {
+        true => 1,
+        false => runner.rail.fit(purpose, &payloads).max(1),
+    };
+    rest.extend(chosen.split_off(fit.min(chosen.len())));
+    put_back(runner, purpose, rest);
+    chosen.iter().for_each(|member| _ = runner.solo.lock().remove(&member.id));
+    (chosen, probe || lone)
+}
+
+/// Those who may travel together, and those who may not.
+async fn part(
+    runner: &Arc<Runner>,
+    purpose: Purpose,
+    candidates: Vec<Transfer>,
+) -> (Vec<Transfer>, Vec<Transfer>) {
+    let now_ms = runner.mono_ms();
+    let (mut together, mut alone, mut later) = (Vec::new(), Vec::new(), BTreeMap::new());
+    {
+        let mut troubles = runner.troubles.lock();
+        let (trouble, solo) = (troubles.of(purpose), runner.solo.lock());
+        for candidate in candidates {
+            match trouble.stance(&candidate, now_ms) {
+                Stance::Later(wait_ms) => {
+                    trouble.waits(&candidate, now_ms);
+                    let receiver = candidate.payload.receiver().into_owned();
+                    let late: &mut (u64, Vec<_>) = later.entry(receiver).or_default();
+                    late.0 = wait_ms;
+                    late.1.push(candidate);
+                }
+                Stance::Together if !solo.contains(&candidate.id) => together.push(candidate),
+                Stance::Together | Stance::Alone => alone.push(candidate),
+            }
+        }
     }
-    drop(solo);
-    if fit < members.len() {
-        let rest = members.split_off(fit);
-        put_back(runner, purpose, rest);
+    for (receiver, (wait_ms, members)) in later {
+        let why = format!("waits for another payout to {receiver}, which fails also alone");
+        set_aside(runner, members, &why, wait_ms).await;
     }
-    members
+    (together, alone)
 }
 
 fn put_back(runner: &Runner, purpose: Purpose, members: Vec<Transfer>) {
@@ -144,28 +192,25 @@ fn put_back(runner: &Runner, purpose: Purpose, members: Vec<Transfer>) {
     }
 }
 
-/// How long to wait, if the rail is paused; looks whether it still must be.
-async fn paused(runner: &Arc<Runner>) -> Option<u64> {
-    let pause = runner.pause.lock().clone()?;
-    let now_ms = runner.mono_ms();
-    if now_ms < pause.until_ms {
-        return Some(pause.until_ms - now_ms);
+/// What the stage may send now; while the relay's funds are in doubt, asks for them.
+async fn gate(runner: &Arc<Runner>, purpose: Purpose) -> Gate {
+    let gate = runner.troubles.lock().gate(purpose, runner.mono_ms());
+    if gate != Gate::Funds {
+        return gate;
     }
-    if pause.shortage == Shortage::Native {
-        let funded = runner.rail.funds().await.map(|funds| funds.native >= funds.native_floor);
-        if !funded.unwrap_or(false) {
-            let until_ms = runner.mono_ms() + runner.core.settings.pause_ms;
-            *runner.pause.lock() = Some(Pause { until_ms, ..pause });
-            return Some(runner.core.settings.pause_ms);
-        }
-    }
-    // Gas and contract troubles are tried again with the next batch; it tells.
-    *runner.pause.lock() = None;
-    runner.calm("rail_paused");
-    if pause.shortage == Shortage::Native {
+    let funds = runner.rail.funds().await;
+    let funded = funds.is_ok_and(|funds| funds.native >= funds.native_floor);
+    let gate = {
+        let (now_ms, settings) = (runner.mono_ms(), &runner.core.settings);
+        let mut troubles = runner.troubles.lock();
+        troubles.funded(funded, now_ms, settings);
+        troubles.gate(purpose, now_ms)
+    };
+    runner.report();
+    if funded {
         runner.fleet().inspect(|fleet| fleet.nudge());
     }
-    None
+    gate
 }
 
 /// Candidates for payment that the balance allows. While nothing is short that is all of them.
@@ -173,63 +218,75 @@ async fn affordable(runner: &Arc<Runner>) -> Vec<Transfer> {
     let now_ms = runner.mono_ms();
     let settings = &runner.core.settings;
     let candidates = runner.pools.lock().take(Purpose::Pay, settings.batch_max, now_ms);
-    let short = *runner.short.lock();
-    if !short && candidates.iter().all(|candidate| candidate.aside.is_none()) {
-        return candidates;
-    }
-    let Some((balance, available)) = budget(runner).await else {
+    let known = {
+        let mut shortfall = runner.shortfall.lock();
+        if shortfall.covers(&candidates) {
+            return candidates;
+        }
+        shortfall.known(&candidates, now_ms)
+    };
+    let seen = match known {
+        Some(seen) => Some(seen),
+        None => budget(runner).await,
+    };
+    let Some(seen) = seen else {
         put_back(runner, Purpose::Pay, candidates);
         return Vec::new();
     };
-    let (mut taken, mut waiting, mut too_large) = (Vec::new(), Vec::new(), Vec::new());
-    let mut left = available;
-    for candidate in candidates {
-        let amount = candidate.payload.amount();
-        if amount > balance {
-            too_large.push(candidate);
-        } else if amount <= left {
-            left -= amount;
-            taken.push(candidate);
-        } else {
-            waiting.push(candidate);
-        }
-    }
-    *runner.short.lock() = !waiting.is_empty();
+    let sorted = seen.sort(candidates);
+    let (back, wait_ms) = {
+        let mut shortfall = runner.shortfall.lock();
+        let back = match known {
+            Some(_) => Vec::new(),
+            None => shortfall.look(seen, &sorted, now_ms, settings),
+        };
+        (back, shortfall.wait_ms(now_ms))
+    };
+    report_shortage(runner, seen, &sorted);
+    let Sorted { taken, waiting, too_large } = sorted;
     put_back(runner, Purpose::Pay, waiting);
-    report_shortage(runner, &taken, &too_large, balance);
-    let why = format!("the relay holds {balance} of the token, which is too little");
-    set_aside(runner, too_large, &why).await;
+    let why = format!("the relay holds {} of the token, which is too little", seen.balance);
+    set_aside(runner, too_large, &why, wait_ms).await;
+    runner.fetch(&back).await;
     taken
 }
 
-/// The final balance, and what of it no open attempt may still take.
-async fn budget(runner: &Runner) -> Option<(u128, u128)> {
-    let funds = runner.rail.funds().await.ok()?;
+/// What can be paid out. What moves while it is asked for is counted twice rather than not at all.
+async fn budget(runner: &Runner) -> Option<Budget> {
+    let in_hand = runner.shortfall.lock().in_hand(runner.mono_ms());
     let open = runner.core.store.open_attempts_of(runner.rail.name()).await.ok()?;
     let paying = open.iter().filter(|attempt| attempt.purpose == Purpose::Pay);
     let members: Vec<_> = paying.flat_map(|attempt| attempt.members.iter().copied()).collect();
     let members = runner.core.store.transfers(&members).await.ok()?;
-    let taken =
-        members.iter().fold(0u128, |sum, member| sum.saturating_add(member.payload.amount()));
-    Some((funds.tokens, funds.tokens.saturating_sub(taken)))
+    let amounts = members.iter().map(|member| member.payload.amount());
+    let taken = amounts.fold(in_hand, u128::saturating_add);
+    let balance = runner.rail.funds().await.ok()?.tokens;
+    Some(Budget { balance, available: balance.saturating_sub(taken) })
 }
 
-fn report_shortage(runner: &Runner, taken: &[Transfer], too_large: &[Transfer], balance: u128) {
-    let smallest = too_large.iter().map(|transfer| transfer.payload.amount()).min();
-    match smallest {
-        Some(smallest) => {
-            let message = format!("it holds {balance}, the smallest set aside wants {smallest}");
-            let reason = describe(Shortage::Tokens, &message);
-            runner.alert("tokens_short", reason.clone());
-            if taken.is_empty() {
-                let until_ms = runner.mono_ms();
-                let pause = Pause { shortage: Shortage::Tokens, reason, until_ms };
-                *runner.pause.lock() = Some(pause);
-            }
+fn report_shortage(runner: &Runner, seen: Budget, sorted: &Sorted) {
+    let mut shortfall = runner.shortfall.lock();
+    shortfall.dry = None;
+    let short = match shortfall.is_lasting() {
+        true => sorted.too_large.iter().chain(&sorted.waiting),
+        // Who waits for open attempts usually does not wait for long.
+        false => sorted.too_large.iter().chain(&[]),
+    };
+    let Some(smallest) = short.map(|transfer| transfer.payload.amount()).min() else {
+        if shortfall.is_over() {
+            runner.calm("tokens_short");
         }
-        None if runner.aside.lock().len() <= taken.len() => runner.calm("tokens_short"),
-        None => {}
+        return;
+    };
+    let Budget { balance, available } = seen;
+    let message = format!(
+        "it holds {balance}, of which {available} is free; the smallest that waits wants {smallest}"
+    );
+    let reason = describe(Shortage::Tokens, &message);
+    if sorted.taken.is_empty() {
+        shortfall.dry = Some(reason.clone());
     }
+    runner.alert("tokens_short", reason);
 }
 
 /// What the rail will not sign waits aside: the configuration may have changed since it was taken.
@@ -237,29 +294,35 @@ async fn set_aside_unsignable(runner: &Runner) {
     let culprits = std::mem::take(&mut *runner.unsignable.lock());
     for (transfer, why) in culprits {
         runner.alert("unsignable", format!("{} is set aside: {why}", transfer.key));
-        set_aside(runner, vec![transfer], &why).await;
+        set_aside(runner, vec![transfer], &why, runner.core.settings.aside_ms).await;
     }
 }
 
 /// Waits for the relay, not for itself: uncharged, shown to operators, looked at again soon.
-async fn set_aside(runner: &Runner, too_large: Vec<Transfer>, why: &str) {
-    if too_large.is_empty() {
+async fn set_aside(runner: &Runner, members: Vec<Transfer>, why: &str, wait_ms: u64) {
+    if members.is_empty() {
         return;
     }
     let now_ms = runner.now_ms();
-    let later = Some(now_ms + runner.core.settings.aside_ms);
+    let later = Some(now_ms + wait_ms);
     let aside = |transfer: &Transfer| {
         let mut step = Move::of(transfer, now_ms).due(later);
         if step.aside.is_none() {
             step = step.note(Note::SetAside);
         }
         step.aside = Some(why.to_owned());
-        step
+        // Others may wait for what it has claimed, and it cannot go on with it.
+        match runner.rail.preparation(&transfer.payload) {
+            Some(claim) => step.ending(ClaimEnd::Release(claim)),
+            None => step,
+        }
     };
-    if let Err(error) = runner.core.store.apply(too_large.iter().map(aside).collect()).await {
-        tracing::warn!(%error, "not set aside; the sweeper brings them back");
-    }
-    let ids: Vec<_> = too_large.iter().map(|transfer| transfer.id).collect();
+    let applied = runner.core.store.apply(members.iter().map(aside).collect()).await;
+    let ids: Vec<_> = members.iter().map(|transfer| transfer.id).collect();
     runner.pools.lock().release(ids.iter().copied());
     runner.aside.lock().extend(ids);
+    match applied {
+        Ok(applied) => runner.fetch(&applied.released).await,
+        Err(error) => tracing::warn!(%error, "not set aside; the sweeper brings them back"),
+    }
 }

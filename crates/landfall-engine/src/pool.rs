@@ -18,7 +18,7 @@ pub enum Step {
 
 /// After this long a transfer that left the pools may be pooled again: whoever had it may have
 /// died. A second copy loses the compare-and-set and costs nothing else.
-const OUT_MAX_MS: u64 = 120_000;
+pub const OUT_MAX_MS: u64 = 120_000;
 
 /// Where a busy transfer is. Times are of the process's own clock.
 #[derive(Debug, Clone, Copy)]

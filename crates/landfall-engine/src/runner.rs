@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use landfall_core::BadField;
-use landfall_core::attempt::{Outcome, Shortage};
+use landfall_core::attempt::Shortage;
 use landfall_core::queue::Hint;
-use landfall_core::rail::Rail;
+use landfall_core::rail::{EndpointHealth, Rail};
 use landfall_core::{
     Attempt, ClaimKey, Event, Fate, LaneId, Move, Note, Payload, Purpose, RailName, Stage,
     Transfer, TransferId,
@@ -25,10 +25,10 @@ use tokio::task::JoinSet;
 use crate::engine::{Core, employ};
 use crate::line::{Alerts, Line};
 use crate::pool::{Pools, Step};
-use crate::schedule;
-use crate::settle;
+use crate::shortfall::Shortfall;
 use crate::status::RailStatus;
-use crate::{pay, prepare};
+use crate::trouble::Troubles;
+use crate::{pay, prepare, schedule};
 
 /// Accounts remembered as prepared: about 100 bytes each. Beyond it the memory starts anew; the
 /// store still knows.
@@ -37,14 +37,6 @@ const KNOWN_MAX: usize = 500_000;
 /// How long dispatch rests after a batch came back.
 const REST_MS: u64 = 100;
 
-/// Why a rail pays nobody.
-#[derive(Debug, Clone)]
-pub(crate) struct Pause {
-    pub shortage: Shortage,
-    pub reason: String,
-    pub until_ms: u64,
-}
-
 /// One rail at work.
 pub(crate) struct Runner {
     pub core: Arc<Core>,
@@ -52,14 +44,15 @@ pub(crate) struct Runner {
     /// None before the launch and after the end: the fleet knows its runner too.
     fleet: Mutex<Option<Arc<Fleet>>>,
     pub pools: Mutex<Pools>,
-    known: Mutex<HashSet<ClaimKey>>,
+    pub known: Mutex<HashSet<ClaimKey>>,
     /// Wakes the dispatcher of attempts.
     pub wake: Notify,
     /// Wakes the stage that checks preparations.
     pub check: Notify,
     /// Wakes the sweeper early: hints were dropped, or there is room again.
     pub sweep: Notify,
-    pub pause: Mutex<Option<Pause>>,
+    /// Who fails alone, and why a stage may stand still.
+    pub troubles: Mutex<Troubles>,
     /// A batch came back: nothing is dispatched before this time, so that an unreachable ledger
     /// is not asked in a tight loop.
     pub rest_until_ms: AtomicU64,
@@ -67,12 +60,14 @@ pub(crate) struct Runner {
     pub outage: AtomicU32,
     /// Whose turn it is when both preparing and paying are ripe.
     pub pay_next: AtomicBool,
+    /// Whose turn it is when both a batch and a member that travels alone are ready.
+    pub alone_next: AtomicBool,
     /// Members of a batch that the rail would not sign: each goes alone, to find the culprit.
     pub solo: Mutex<HashSet<TransferId>>,
     /// Found, and to be set aside by the dispatcher.
     pub unsignable: Mutex<Vec<(Transfer, String)>>,
-    /// Tokens ran short: batches fill only up to what is left.
-    pub short: Mutex<bool>,
+    /// What is known of a lack of tokens.
+    pub shortfall: Mutex<Shortfall>,
     pub aside: Mutex<HashSet<TransferId>>,
     alerts: Alerts,
 }
@@ -89,13 +84,14 @@ impl Runner {
             wake: Notify::new(),
             check: Notify::new(),
             sweep: Notify::new(),
-            pause: Mutex::default(),
+            troubles: Mutex::default(),
             rest_until_ms: AtomicU64::new(0),
             outage: AtomicU32::new(0),
             pay_next: AtomicBool::new(false),
+            alone_next: AtomicBool::new(true),
             solo: Mutex::default(),
             unsignable: Mutex::default(),
-            short: Mutex::default(),
+            shortfall: Mutex::default(),
             aside: Mutex::default(),
         }
     }
@@ -213,54 +209,19 @@ impl Runner {
     pub fn calm(&self, kind: &str) {
         self.alerts.calm(kind);
     }
+}
 
-    fn settle_member(
-        &self,
-        attempt: &Attempt,
-        member: &Transfer,
-        fate: &Fate,
-        index: usize,
-        now_ms: u64,
-    ) -> Move {
-        let settings = &self.core.settings;
-        let stages = self.rail.stages();
-        let stage = match attempt.purpose {
-            Purpose::Prepare => stages.prepare,
-            Purpose::Pay | Purpose::Fence => stages.pay,
-        };
-        let terms = settle::Terms {
-            now_ms,
-            retries: schedule::retries_of(settings, stages, Some(stage)),
-            backoff_ms: &|retries| self.backoff_ms(retries),
-            claim: self.rail.preparation(&member.payload),
-            ready_due_ms: now_ms + settings.hint_grace_ms,
-        };
-        settle::member(attempt, member, fate, index, &terms)
-    }
-
-    /// What a landing says about the relay itself.
-    fn heed(&self, members: &[Transfer], fate: &Fate) {
-        let landing = match fate {
-            Fate::Landed(landing) => landing,
-            Fate::Sunk(certificate) => {
-                if certificate.evidence["relays_fault"] == true {
-                    self.shortage(Shortage::Refused, &certificate.summary);
-                }
-                return;
-            }
-        };
-        for (member, outcome) in members.iter().zip(&landing.outcomes) {
-            match outcome {
-                Outcome::RelayFault { shortage, message } => self.shortage(*shortage, message),
-                Outcome::Unprepared { .. } => {
-                    if let Some(key) = self.rail.preparation(&member.payload) {
-                        self.known.lock().remove(&key);
-                    }
-                }
-                _ => {}
-            }
-        }
-    }
+/// Which nodes were caught contradicting a quorum, each with the two answers.
+fn contradictions(endpoints: &[EndpointHealth]) -> Option<String> {
+    let told = endpoints.iter().filter_map(|one| {
+        let caught = one.caught.as_ref().filter(|caught| caught.asked_last)?;
+        Some(format!(
+            "{} says: {}; a quorum says: {}",
+            one.endpoint, caught.said, caught.quorum_says
+        ))
+    });
+    let told: Vec<String> = told.collect();
+    (!told.is_empty()).then(|| told.join("; "))
 }
 
 #[async_trait]
@@ -318,6 +279,12 @@ impl Line for Runner {
         if views.iter().all(|view| view.halted.is_none()) {
             self.calm("lane_halted");
         }
+        self.troubles
+            .lock()
+            .all()
+            .into_iter()
+            .for_each(|trouble| trouble.tidy(self.mono_ms(), &self.core.settings));
+        self.report();
         let adrift: usize = views.iter().map(|view| view.adrift).sum();
         match adrift {
             0 => self.calm("adrift"),
@@ -328,10 +295,15 @@ impl Line for Runner {
             None => self.calm("lane_stuck"),
             Some((lane, trouble)) => self.alert("lane_stuck", format!("{lane}: {trouble}")),
         }
+        let endpoints = self.rail.endpoints();
+        match contradictions(&endpoints) {
+            None => self.calm("node_contradicts"),
+            Some(told) => self.alert("node_contradicts", told),
+        }
         RailStatus {
             rail: self.rail.name(),
-            endpoints: self.rail.endpoints(),
-            paused: self.pause.lock().as_ref().map(|pause| pause.reason.clone()),
+            endpoints,
+            paused: self.troubles.lock().paused().or_else(|| self.shortfall.lock().dry.clone()),
             lanes_held: views.iter().filter(|view| view.held).count(),
             lanes_halted: views.iter().filter(|view| view.halted.is_some()).count(),
             adrift,
@@ -371,14 +343,14 @@ impl Owner for Runner {
     fn opening(&self, batch: &Batch, hash: &str, now_ms: u64) -> Vec<Move> {
         let open = |member: &Transfer| {
             let base = Move::of(member, now_ms).due(None);
-            if batch.purpose != Purpose::Pay {
-                return base;
-            }
             let mut base = match member.aside {
                 Some(_) => base.note(Note::Resumed),
                 None => base,
             };
             base.aside = None;
+            if batch.purpose != Purpose::Pay {
+                return base;
+            }
             base.tx_hash = Some(hash.to_owned());
             base.fire(Event::AttemptStored)
                 .map(|stored| stored.with(|entry| entry.tx_hash = Some(hash.to_owned())))
@@ -407,6 +379,8 @@ impl Owner for Runner {
                 aside.remove(id);
             });
         }
+        drop(aside);
+        self.shortfall.lock().handed_on(attempt.members.iter().copied());
         self.core.metrics.opened(attempt);
         tracing::debug!(
             lane = %attempt.lane, nonce = %attempt.nonce, tx = %attempt.hash,
@@ -425,7 +399,9 @@ impl Owner for Runner {
     ) {
         let now_ms = self.now_ms();
         self.core.metrics.settled(attempt, fate, now_ms);
-        self.heed(members, fate);
+        let back = self.heed(attempt, members, fate, &moves);
+        self.report();
+        self.shortfall.lock().outdate();
         let mut ready = Vec::new();
         let soon_ms = now_ms + self.core.settings.hint_grace_ms;
         // Moves and members are parallel; `moved` is a subsequence of both.
@@ -439,6 +415,8 @@ impl Owner for Runner {
             if after.state.is_final() {
                 self.core.metrics.finished(&after);
                 self.core.watch.is_final(after.id);
+            } else if after.aside.is_some() {
+                self.aside.lock().insert(after.id);
             } else if after.due_ms.is_some_and(|due_ms| due_ms <= soon_ms) {
                 ready.push(after);
             }
@@ -450,10 +428,12 @@ impl Owner for Runner {
         }
         self.offer(ready).await;
         self.fetch(&released).await;
+        self.fetch(&back).await;
     }
 
     fn returned(&self, batch: Batch, why: &str) {
         tracing::debug!(why, members = batch.members.len(), "batch returned");
+        self.take_back(&batch);
         let now_ms = self.mono_ms();
         let mut pools = self.pools.lock();
         for member in batch.members.into_iter().rev() {
@@ -469,6 +449,7 @@ impl Owner for Runner {
             self.solo.lock().extend(batch.members.iter().map(|member| member.id));
             return self.returned(batch, why);
         }
+        self.take_back(&batch);
         let culprits = batch.members.into_iter().map(|member| (member, why.to_owned()));
         self.unsignable.lock().extend(culprits);
         self.wake.notify_one();
@@ -476,17 +457,28 @@ impl Owner for Runner {
 
     fn forgotten(&self, members: &[TransferId]) {
         self.pools.lock().release(members.iter().copied());
+        self.troubles.lock().all().into_iter().for_each(|trouble| trouble.forgot(members));
+        self.shortfall.lock().handed_on(members.iter().copied());
     }
 
+    /// Said of the whole relay, by one node: its funds are looked at before it is believed.
     fn shortage(&self, shortage: Shortage, message: &str) {
         if shortage == Shortage::Tokens {
-            *self.short.lock() = true;
+            self.shortfall.lock().suspect();
             return;
         }
-        let until_ms = self.mono_ms() + self.core.settings.pause_ms;
-        let reason = pay::describe(shortage, message);
-        self.alert("rail_paused", reason.clone());
-        *self.pause.lock() = Some(Pause { shortage, reason, until_ms });
+        let (now_ms, settings) = (self.mono_ms(), &self.core.settings);
+        let mut troubles = self.troubles.lock();
+        match shortage {
+            Shortage::Native => troubles.doubt_funds(message, now_ms),
+            _ => {
+                let all = troubles.all().into_iter();
+                all.for_each(|stage| stage.pause(shortage, message, now_ms, settings));
+            }
+        }
+        drop(troubles);
+        self.report();
+        self.wake.notify_one();
     }
 
     fn halted(&self, lane: &LaneId, reason: &str) {

@@ -9,9 +9,23 @@ use crate::settings::Settings;
 /// The wait before try number `retries + 1`: doubles each time, then drawn from its upper half so
 /// that those who failed together do not return together.
 pub fn backoff_ms(settings: &Settings, retries: u32, rng: &mut impl Rng) -> u64 {
-    let doubled = settings.backoff_ms.saturating_mul(1 << retries.min(20));
-    let capped = doubled.min(settings.backoff_max_ms).max(1);
+    let capped = doubled(settings.backoff_ms, retries, settings.backoff_max_ms);
     rng.random_range(capped.div_ceil(2)..=capped)
+}
+
+/// How long a rail that serves nobody waits before its next probe, after so many pauses.
+pub fn pause_ms(settings: &Settings, pauses: u32) -> u64 {
+    doubled(settings.pause_ms, pauses, settings.pause_max_ms)
+}
+
+/// How long a member waits that failed alone, after so many tries before. No jitter: those who
+/// failed together were not alone.
+pub fn aside_ms(settings: &Settings, tries: u32) -> u64 {
+    doubled(settings.aside_ms, tries, settings.aside_max_ms)
+}
+
+fn doubled(first_ms: u64, times: u32, max_ms: u64) -> u64 {
+    first_ms.saturating_mul(1 << times.min(20)).min(max_ms).max(1)
 }
 
 /// How many charged failures a stage allows.
@@ -21,11 +35,6 @@ pub fn retries_of(settings: &Settings, stages: AttemptStages, stage: Option<Stag
         Some(stage) if stage == stages.verify => settings.verification_retries,
         _ => settings.transfer_retries,
     }
-}
-
-/// A due time further away than this was never meant: the clock has jumped.
-pub fn horizon_ms(settings: &Settings) -> u64 {
-    2 * settings.backoff_max_ms.max(settings.sweep_push_ms).max(settings.aside_ms)
 }
 
 #[cfg(test)]

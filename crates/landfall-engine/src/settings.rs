@@ -28,10 +28,14 @@ pub struct Settings {
     /// First wait after a charged failure; doubles, with jitter, up to `backoff_max_ms`.
     pub backoff_ms: u64,
     pub backoff_max_ms: u64,
-    /// How often a transfer that was set aside for lack of funds is looked at again.
+    /// First wait of a transfer that was set aside because it fails alone; doubles up to
+    /// `aside_max_ms`. Whoever set things right waits no longer than that.
     pub aside_ms: u64,
-    /// How long a rail that cannot pay anybody waits before it looks at its funds again.
+    pub aside_max_ms: u64,
+    /// First pause of a rail that can pay nobody, before it looks or tries again; doubles up to
+    /// `pause_max_ms`: a minute late is soon, and an attempt a minute costs next to nothing.
     pub pause_ms: u64,
+    pub pause_max_ms: u64,
     /// Submissions waiting for their commit before the API says 503: a second's worth of work.
     pub intake_max: usize,
     /// Unfinished transfers before the API says 503.
@@ -44,6 +48,15 @@ pub struct Settings {
     pub alert_after_retries: u32,
     pub alert_after_ms: u64,
     pub lanes: LaneSettings,
+}
+
+impl Settings {
+    /// A due time further away than this was never meant: the clock has jumped. Beyond the longest
+    /// wait that is, for whoever claims what is due.
+    pub fn horizon_ms(&self) -> u64 {
+        let waits = [self.backoff_max_ms, self.sweep_push_ms, self.aside_max_ms];
+        2 * waits.into_iter().fold(self.pause_max_ms, u64::max)
+    }
 }
 
 impl Default for Settings {
@@ -62,7 +75,9 @@ impl Default for Settings {
             backoff_ms: 500,
             backoff_max_ms: 60_000,
             aside_ms: 5_000,
+            aside_max_ms: 300_000,
             pause_ms: 2_000,
+            pause_max_ms: 60_000,
             intake_max: 20_000,
             backlog_max: 1_000_000,
             recheck_ms: 1_000,

@@ -11,7 +11,6 @@ use rand::Rng;
 
 use crate::engine::Core;
 use crate::line::Line;
-use crate::schedule;
 
 /// Transfers taken up by one sweep of one stage.
 const SWEEP_MAX: usize = 1_000;
@@ -48,7 +47,7 @@ async fn sweep_stage(core: &Core, line: &Arc<dyn Line>, stage: Stage) -> bool {
     if room == 0 || !line.is_able() {
         return false;
     }
-    let (push_ms, horizon_ms) = (settings.sweep_push_ms, schedule::horizon_ms(settings));
+    let (push_ms, horizon_ms) = (settings.sweep_push_ms, settings.horizon_ms());
     match core.store.sweep(stage, room, push_ms, horizon_ms).await {
         Ok(found) => {
             if !found.is_empty() {

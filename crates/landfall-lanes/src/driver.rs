@@ -3,21 +3,20 @@
 //! The gate: a lane signs when it is reconciled, no lane is under suspicion, and each of its open
 //! attempts is known to be in a block. Only a fence passes a closed gate.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use landfall_core::attempt::Signed;
 use landfall_core::guard::{self, Guard};
 use landfall_core::rail::RailError;
-use landfall_core::store::{Leased, OpenAttempt, Opened, StoreError};
+use landfall_core::store::{OpenAttempt, Opened, StoreError};
 use landfall_core::wound::{self, Wound};
 use landfall_core::{Attempt, AttemptId, Epoch, Lane, Nonce, Purpose, Transfer};
-use tokio::sync::{Mutex, mpsc};
-use tokio::task::JoinSet;
+use tokio::sync::mpsc;
 
-use crate::beacon::Watcher;
+use crate::deck::{Aboard, Deck, Report, Signal};
 use crate::fleet::{Face, Place, Shared};
+use crate::keyless::Rest;
 use crate::owner::Batch;
 use crate::reconcile::{self, Verdict};
 use crate::resolve::{Carried, Ended, Resolve};
@@ -34,150 +33,38 @@ enum Leave {
     Again,
     /// A task of the lane died: start over, but not at once.
     Died,
-}
-
-/// What a task of the lane reports.
-enum Report {
-    Resolved(Ended),
-    Reconciled(Verdict),
-}
-
-/// An open attempt as the gate sees it.
-struct Aboard {
-    /// On the process's own clock, so that a jump of the wall clock delays no fence.
-    since_ms: u64,
-    purpose: Purpose,
-    included: bool,
-}
-
-/// What wakes a lane.
-enum Signal {
-    Stop,
-    Lost,
-    Halted,
-    Report(Result<Report, tokio::task::JoinError>),
-    Progress(Nonce, bool),
-    Pulse,
-    Cleared,
-    Batch(Batch),
-    Tick,
-}
-
-/// Everything that lives as long as one lease.
-struct Deck {
-    lane: Lane,
-    /// None until reconciled.
-    next: Option<Nonce>,
-    /// What this process has opened itself is never asked for again.
-    floor: Nonce,
-    /// The ledger or the store contradicts us here: begin again once the lanes are cleared.
-    suspected: bool,
-    aboard: BTreeMap<Nonce, Aboard>,
-    tasks: JoinSet<Report>,
-    progress_in: mpsc::UnboundedSender<(Nonce, bool)>,
-    progress: mpsc::UnboundedReceiver<(Nonce, bool)>,
-    next_tick_ms: u64,
-    stop: Watcher<bool>,
-    lost: Watcher<Epoch>,
-    halted: Watcher<Option<String>>,
-    was_halted: bool,
-    pulse: Watcher<Nonce>,
-    cleared: Watcher<bool>,
-}
-
-impl Deck {
-    fn new(lane: Lane, shared: &Shared, face: &Face) -> Deck {
-        let (progress_in, progress) = mpsc::unbounded_channel();
-        let mut halted = face.halted.watch();
-        let was_halted = halted.see().is_some();
-        Deck {
-            lane,
-            next: None,
-            floor: Nonce(0),
-            suspected: false,
-            aboard: BTreeMap::new(),
-            tasks: JoinSet::new(),
-            progress_in,
-            progress,
-            next_tick_ms: 0,
-            stop: shared.stop.watch(),
-            lost: face.lost.watch(),
-            halted,
-            was_halted,
-            pulse: face.pulse.watch(),
-            cleared: shared.cleared.watch(),
-        }
-    }
-
-    /// The next thing that happens, the gravest first.
-    async fn signal(
-        &mut self,
-        inbox: &mut mpsc::Receiver<Batch>,
-        tick: impl Future<Output = ()>,
-    ) -> Signal {
-        let epoch = self.epoch();
-        tokio::select! {
-            biased;
-            _ = self.stop.until(|stop| *stop) => Signal::Stop,
-            // No other: a store that went back gives lower epochs than were lost before.
-            _ = self.lost.until(|lost| *lost == epoch) => Signal::Lost,
-            _ = self.halted.changed() => Signal::Halted,
-            Some(report) = self.tasks.join_next() => Signal::Report(report),
-            Some((nonce, included)) = self.progress.recv() => Signal::Progress(nonce, included),
-            _ = self.pulse.changed() => Signal::Pulse,
-            _ = self.cleared.changed() => Signal::Cleared,
-            Some(batch) = inbox.recv() => Signal::Batch(batch),
-            _ = tick => Signal::Tick,
-        }
-    }
-
-    fn epoch(&self) -> Epoch {
-        self.lane.epoch
-    }
-
-    fn all_included(&self) -> bool {
-        self.aboard.values().all(|aboard| aboard.included)
-    }
-
-    /// Every nonce up to `seen` is used: those attempts are in a block, or passed.
-    fn saw(&mut self, seen: Nonce) {
-        for (_, aboard) in self.aboard.range_mut(..=seen) {
-            aboard.included = true;
-        }
-    }
-
-    fn mark(&mut self, nonce: Nonce, included: bool) {
-        if let Some(aboard) = self.aboard.get_mut(&nonce) {
-            aboard.included = included;
-        }
-    }
+    /// Its key is not here, and there is nothing more to do for now.
+    Rest(Rest),
 }
 
 /// Drives one lane.
 pub(crate) struct Driver {
     pub shared: Arc<Shared>,
     pub face: Arc<Face>,
-    pub inbox: Arc<Mutex<mpsc::Receiver<Batch>>>,
 }
 
 impl Driver {
     pub async fn run(self) {
-        let inbox = self.inbox.clone();
-        let mut inbox = inbox.lock().await;
+        let face = self.face.clone();
+        let mut inbox = face.outbox.lock().await;
         while let Some(lane) = self.lease().await {
             let epoch = lane.epoch;
             let leave = self.serve(lane, &mut inbox).await;
-            self.face.clear();
+            match leave {
+                Leave::Rest(_) => self.face.rest(),
+                _ => self.face.clear(),
+            }
             while let Ok(batch) = inbox.try_recv() {
                 self.shared.owner.returned(batch, "the lane was given up");
             }
-            if leave == Leave::Died {
-                self.nap().await;
-            }
-            if leave == Leave::Stop {
-                // A lease that is not given back runs out by itself.
-                let _ = self.shared.store.release(&[(self.face.id.clone(), epoch)]).await;
-                return;
+            match leave {
+                Leave::Again => {}
+                Leave::Died => self.nap().await,
+                Leave::Stop => return self.give_back(epoch).await,
+                Leave::Rest(rest) => {
+                    self.give_back(epoch).await;
+                    self.rest(rest).await;
+                }
             }
         }
     }
@@ -189,41 +76,6 @@ impl Driver {
     /// Whether anything may be signed on this lane now. Asked again right before it is stored.
     fn may_sign(&self) -> bool {
         self.face.signing && self.face.halted.get().is_none() && self.shared.cleared.get()
-    }
-
-    /// Waits until the lane is ours. None when stopping.
-    async fn lease(&self) -> Option<Lane> {
-        let mut stop = self.shared.stop.watch();
-        loop {
-            if stop.see() {
-                return None;
-            }
-            let settings = &self.shared.settings;
-            let (store, rail) = (&self.shared.store, self.shared.rail.name());
-            let before = self.shared.high_water.remembered();
-            let leased =
-                store.lease(&self.face.id, rail, &self.shared.instance, settings.lease_ms).await;
-            let wait_ms = match leased {
-                Ok(Leased::Yours(lane)) => {
-                    let marks = &self.shared.high_water;
-                    if let Err(reason) = marks.check_lane(&before, &self.face.id, Some(&lane)) {
-                        self.shared.suspect(&reason);
-                    }
-                    return Some(lane);
-                }
-                Ok(Leased::Busy { until_ms, .. }) => {
-                    self.face.let_go();
-                    let left_ms = until_ms.saturating_sub(self.shared.clock.now_ms());
-                    left_ms.clamp(settings.retry_ms, settings.renew_ms)
-                }
-                Err(_) => settings.retry_ms,
-            };
-            tokio::select! {
-                biased;
-                _ = stop.changed() => {}
-                _ = self.shared.clock.sleep(Duration::from_millis(wait_ms)) => {}
-            }
-        }
     }
 
     async fn serve(&self, lane: Lane, inbox: &mut mpsc::Receiver<Batch>) -> Leave {
@@ -248,6 +100,9 @@ impl Driver {
         self.start_reconciling(&mut deck);
         loop {
             self.show(&deck);
+            if let Some(rest) = self.may_rest(&deck) {
+                return Leave::Rest(rest);
+            }
             match self.turn(&mut deck, inbox).await {
                 Some(leave) => return leave,
                 None => continue,

@@ -4,8 +4,8 @@
 //! attempt of one lane would pay its transfers again on another. One unexplained lane halts all.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use landfall_core::rail::Rail;
@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 use crate::beacon::Beacon;
 use crate::driver::Driver;
 use crate::high_water::HighWater;
+use crate::keyless::Lease;
 use crate::owner::{Batch, Owner};
 use crate::patience::Patience;
 use crate::settings::LaneSettings;
@@ -45,6 +46,10 @@ pub(crate) struct Shared {
     pub settings: LaneSettings,
     pub instance: String,
     pub stop: Beacon<bool>,
+    /// Every lane of the rail that is known; only ever added to.
+    faces: Mutex<Vec<Arc<Face>>>,
+    /// The fleet's own: a lane that appears later is driven like the others.
+    tasks: Weak<Mutex<JoinSet<()>>>,
     /// True once every lane is explained.
     pub cleared: Beacon<bool>,
     /// Why all lanes must halt; the watchman carries it out.
@@ -64,6 +69,31 @@ struct Life {
 }
 
 impl Shared {
+    pub fn faces(&self) -> Vec<Arc<Face>> {
+        self.faces.lock().clone()
+    }
+
+    /// Takes up the lanes of the configured keys and those that are stored, now or since another
+    /// worker began: their keys are not here, but what is open on them must be resolved.
+    pub fn enlist(self: &Arc<Shared>, stored: &[Lane]) {
+        let mine = self.rail.lanes().into_iter().map(|id| (id, true));
+        let others = stored.iter().filter(|lane| lane.rail == self.rail.name());
+        for (id, signing) in mine.chain(others.map(|lane| (lane.id.clone(), false))) {
+            let mut faces = self.faces.lock();
+            if faces.iter().any(|face| face.id == id) {
+                continue;
+            }
+            let lane = stored.iter().find(|lane| lane.id == id);
+            let halted = lane.and_then(|lane| lane.halted.clone()).map(|halt| halt.reason);
+            halted.iter().for_each(|reason| self.owner.halted(&id, reason));
+            let face = Arc::new(Face::new(id, signing, halted));
+            faces.push(face.clone());
+            if let Some(tasks) = self.tasks.upgrade() {
+                tasks.lock().spawn(drive(self.clone(), face));
+            }
+        }
+    }
+
     /// Stops all signing at once and has every lane halted in the store.
     pub fn suspect(&self, reason: &str) {
         let mut suspicion = self.suspicion.lock();
@@ -144,7 +174,11 @@ pub(crate) struct Face {
     pub lost: Beacon<Epoch>,
     pub nudge: Arc<Notify>,
     inbox: mpsc::Sender<Batch>,
+    /// The driver's end of it.
+    pub outbox: tokio::sync::Mutex<mpsc::Receiver<Batch>>,
     view: Mutex<View>,
+    /// As others have it in the store.
+    lease: Mutex<Option<Lease>>,
     /// What keeps the lane from going on and does not pass by itself, by where it was met.
     troubles: Mutex<BTreeMap<Place, String>>,
 }
@@ -168,6 +202,23 @@ struct View {
 }
 
 impl Face {
+    fn new(id: LaneId, signing: bool, halted: Option<String>) -> Face {
+        let (inbox, outbox) = mpsc::channel(1);
+        Face {
+            id,
+            signing,
+            halted: Beacon::new(halted),
+            pulse: Beacon::new(Nonce(0)),
+            lost: Beacon::new(Epoch(0)),
+            nudge: Arc::new(Notify::new()),
+            inbox,
+            outbox: tokio::sync::Mutex::new(outbox),
+            view: Mutex::default(),
+            lease: Mutex::default(),
+            troubles: Mutex::default(),
+        }
+    }
+
     pub fn hold(&self, epoch: Epoch) {
         *self.view.lock() = View { held: Some(epoch), ..View::default() };
     }
@@ -187,8 +238,25 @@ impl Face {
         self.troubles.lock().remove(&place);
     }
 
+    /// The store has the lane so now.
+    pub fn read(&self, lane: &Lane, now_ms: u64) {
+        let mut lease = self.lease.lock();
+        *lease = Some(Lease::read(*lease, lane, now_ms));
+    }
+
+    pub fn lease(&self) -> Option<Lease> {
+        *self.lease.lock()
+    }
+
+    /// The lane is nobody's for a while. What is adrift on it stays in sight.
+    pub fn rest(&self) {
+        let mut view = self.view.lock();
+        (view.held, view.free) = (None, false);
+    }
+
     /// The lane is another's now, with whatever troubles it has.
     pub fn let_go(&self) {
+        self.clear();
         self.troubles.lock().retain(|place, _| *place == Place::Clearing);
     }
 
@@ -223,13 +291,13 @@ pub struct LaneView {
 /// The lanes of one rail.
 pub struct Fleet {
     shared: Arc<Shared>,
-    faces: Vec<Arc<Face>>,
-    tasks: tokio::sync::Mutex<JoinSet<()>>,
+    tasks: Arc<Mutex<JoinSet<()>>>,
 }
 
 impl Fleet {
     /// Starts to hold lanes. Fails only if the store cannot be read.
     pub async fn start(parts: FleetParts) -> Result<Arc<Fleet>, StoreError> {
+        let tasks = Arc::new(Mutex::new(JoinSet::new()));
         let shared = Arc::new(Shared {
             store: parts.store,
             rail: parts.rail,
@@ -239,6 +307,8 @@ impl Fleet {
             settings: parts.settings,
             instance: parts.instance,
             stop: Beacon::new(false),
+            faces: Mutex::default(),
+            tasks: Arc::downgrade(&tasks),
             cleared: Beacon::new(false),
             suspicion: Mutex::default(),
             suspected: Notify::new(),
@@ -251,58 +321,33 @@ impl Fleet {
         if let Err(reason) = check_high_water(&shared, &before, &identity, &stored) {
             shared.suspect(&reason);
         }
-        let mut tasks = JoinSet::new();
-        let mut faces = Vec::new();
-        for (id, signing) in lanes_to_hold(&shared, &stored) {
-            let halted =
-                stored.iter().find(|lane| lane.id == id).and_then(|lane| lane.halted.clone());
-            let (inbox, outbox) = mpsc::channel(1);
-            let face = Arc::new(Face {
-                id,
-                signing,
-                halted: Beacon::new(halted.map(|halt| halt.reason)),
-                pulse: Beacon::new(Nonce(0)),
-                lost: Beacon::new(Epoch(0)),
-                nudge: Arc::new(Notify::new()),
-                inbox,
-                view: Mutex::default(),
-                troubles: Mutex::default(),
-            });
-            faces.push(face.clone());
-            let outbox = Arc::new(tokio::sync::Mutex::new(outbox));
-            tasks.spawn(drive(shared.clone(), face, outbox));
-        }
-        let fleet =
-            Arc::new(Fleet { shared, faces, tasks: tokio::sync::Mutex::new(JoinSet::new()) });
-        fleet.watch(&mut tasks, "watchman", watch_over);
-        fleet.watch(&mut tasks, "renewal", renew);
-        fleet.watch(&mut tasks, "pulse", pulse);
-        *fleet.tasks.lock().await = tasks;
+        shared.enlist(&stored);
+        let fleet = Arc::new(Fleet { shared, tasks });
+        fleet.watch("watchman", watch_over);
+        fleet.watch("renewal", renew);
+        fleet.watch("pulse", pulse);
         Ok(fleet)
     }
 
     /// Runs one of the fleet's own tasks, again if it dies.
-    fn watch<F>(
-        &self,
-        tasks: &mut JoinSet<()>,
-        name: &'static str,
-        task: fn(Arc<Shared>, Vec<Arc<Face>>) -> F,
-    ) where
+    fn watch<F>(&self, name: &'static str, task: fn(Arc<Shared>) -> F)
+    where
         F: Future<Output = ()> + Send + 'static,
     {
-        let (shared, faces) = (self.shared.clone(), self.faces.clone());
+        let shared = self.shared.clone();
         let again = {
             let shared = shared.clone();
-            move || task(shared.clone(), faces.clone())
+            move || task(shared.clone())
         };
-        tasks.spawn(async move {
+        self.tasks.lock().spawn(async move {
             supervise(shared.clock.as_ref(), name, || shared.count_restart(), again).await;
         });
     }
 
     /// Hands the batch to the least loaded free lane, or gives it back.
     pub fn give(&self, batch: Batch) -> Result<(), Batch> {
-        let free = self.faces.iter().filter(|face| face.view.lock().free);
+        let faces = self.shared.faces();
+        let free = faces.iter().filter(|face| face.view.lock().free);
         let Some(face) = free.min_by_key(|face| face.view.lock().open) else {
             return Err(batch);
         };
@@ -314,12 +359,13 @@ impl Fleet {
         face.inbox.try_send(batch).map_err(|refused| refused.into_inner())
     }
 
+    /// Whether it holds a lane that it can sign on.
     pub fn holds_any(&self) -> bool {
-        self.faces.iter().any(|face| face.view.lock().held.is_some())
+        self.shared.faces().iter().any(|face| face.signing && face.view.lock().held.is_some())
     }
 
     pub fn has_free(&self) -> bool {
-        self.faces.iter().any(|face| face.view.lock().free)
+        self.shared.faces().iter().any(|face| face.view.lock().free)
     }
 
     pub fn views(&self) -> Vec<LaneView> {
@@ -334,7 +380,7 @@ impl Fleet {
                 trouble: face.troubles.lock().values().next().cloned(),
             }
         };
-        self.faces.iter().map(view).collect()
+        self.shared.faces().iter().map(view).collect()
     }
 
     /// Tasks that died and were started again.
@@ -349,18 +395,24 @@ impl Fleet {
 
     /// Has every waiting attempt tried again now: what blocked them may be gone.
     pub fn nudge(&self) {
-        self.faces.iter().for_each(|face| face.nudge.notify_waiters());
+        self.shared.faces().iter().for_each(|face| face.nudge.notify_waiters());
     }
 
     /// Ends everything at once, as a crash would. Nothing is given back.
     pub async fn abort(&self) {
-        self.tasks.lock().await.shutdown().await;
+        loop {
+            let mut tasks = std::mem::take(&mut *self.tasks.lock());
+            if tasks.is_empty() {
+                return;
+            }
+            tasks.shutdown().await;
+        }
     }
 
     /// Lets what is being stored be stored, gives the lanes back and leaves.
     pub async fn stop(&self, grace: Duration) {
         self.shared.stop.set(true);
-        let mut tasks = std::mem::take(&mut *self.tasks.lock().await);
+        let mut tasks = std::mem::take(&mut *self.tasks.lock());
         let all_gone = async { while tasks.join_next().await.is_some() {} };
         tokio::select! {
             biased;
@@ -370,36 +422,18 @@ impl Fleet {
     }
 }
 
-/// Configured lanes, and lanes of the rail whose keys are no longer here but must be resolved.
-fn lanes_to_hold(shared: &Shared, stored: &[Lane]) -> Vec<(LaneId, bool)> {
-    let mut lanes: Vec<_> = shared.rail.lanes().into_iter().map(|id| (id, true)).collect();
-    for lane in stored.iter().filter(|lane| lane.rail == shared.rail.name()) {
-        if !lanes.iter().any(|(id, _)| *id == lane.id) {
-            lanes.push((lane.id.clone(), false));
-        }
-    }
-    lanes
-}
-
 /// Runs a lane's driver, again if it dies.
-async fn drive(
-    shared: Arc<Shared>,
-    face: Arc<Face>,
-    inbox: Arc<tokio::sync::Mutex<mpsc::Receiver<Batch>>>,
-) {
+async fn drive(shared: Arc<Shared>, face: Arc<Face>) {
     let died = || {
         shared.count_restart();
         face.clear();
     };
-    let again = || {
-        let driver = Driver { shared: shared.clone(), face: face.clone(), inbox: inbox.clone() };
-        driver.run()
-    };
+    let again = || Driver { shared: shared.clone(), face: face.clone() }.run();
     supervise(shared.clock.as_ref(), face.id.as_str(), died, again).await;
 }
 
-/// Renews all leases in one call.
-async fn renew(shared: Arc<Shared>, faces: Vec<Arc<Face>>) {
+/// Renews all leases in one call, and learns what others have done meanwhile.
+async fn renew(shared: Arc<Shared>) {
     let mut stop = shared.stop.watch();
     loop {
         tokio::select! {
@@ -407,14 +441,16 @@ async fn renew(shared: Arc<Shared>, faces: Vec<Arc<Face>>) {
             _ = stop.until(|stop| *stop) => return,
             _ = shared.nap(shared.settings.renew_ms) => {}
         }
+        let faces = shared.faces();
         let held: Vec<_> = faces
             .iter()
             .filter_map(|face| face.view.lock().held.map(|epoch| (face.id.clone(), epoch)))
             .collect();
+        // Also without a lane: others may be gone when the store forgets what they have sent.
+        learn(&shared).await;
         if held.is_empty() {
             continue;
         }
-        learn(&shared, &faces).await;
         // A store that cannot be reached decides nothing: an old epoch is refused there anyway.
         let Ok(current) = shared.store.renew(&held, shared.settings.lease_ms).await else {
             continue;
@@ -429,7 +465,7 @@ async fn renew(shared: Arc<Shared>, faces: Vec<Arc<Face>>) {
 }
 
 /// Reads all lanes' newest nonces at once while any attempt waits to be included.
-async fn pulse(shared: Arc<Shared>, faces: Vec<Arc<Face>>) {
+async fn pulse(shared: Arc<Shared>) {
     let mut stop = shared.stop.watch();
     loop {
         tokio::select! {
@@ -437,6 +473,7 @@ async fn pulse(shared: Arc<Shared>, faces: Vec<Arc<Face>>) {
             _ = stop.until(|stop| *stop) => return,
             _ = shared.nap(shared.settings.pulse_ms) => {}
         }
+        let faces = shared.faces();
         if !faces.iter().any(|face| face.view.lock().waiting > 0) {
             continue;
         }

@@ -11,9 +11,12 @@
 
 pub mod beacon;
 pub mod clock;
+mod deck;
 mod driver;
 mod fleet;
 mod high_water;
+mod keyless;
+mod lease;
 mod owner;
 mod patience;
 mod reconcile;

@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 
 use crate::fleet::{Face, Place, Shared};
 
-/// How many of a lane's later attempts a look is shown: the nearest ones decide.
+/// How many of a lane's later attempts, sunk ones aside, a look is shown: the nearest ones decide.
 const LATER_MAX: usize = 64;
 
 /// An attempt and the transfers it carries, as its opening left them.
@@ -138,7 +138,8 @@ impl Resolve {
         let answer = self.shared.rail.broadcast(&self.carried.attempt, *round).await;
         *round += 1;
         match answer {
-            Broadcast::Refused(refusal) if first => {
+            Broadcast::Refused(refusal) if first || wound::is(Wound::RefusedTooLate) => {
+                guard::met(Guard::RefusedForCertain);
                 tracing::warn!(
                     tx = %self.carried.attempt.hash, reason = %refusal.reason, "refused for certain"
                 );
@@ -151,7 +152,11 @@ impl Resolve {
                     evidence,
                 }))
             }
-            Broadcast::Refused(_) | Broadcast::Sent(None) => Seen::Unknown,
+            Broadcast::Refused(_) => {
+                guard::met(Guard::RefusedTooLate);
+                Seen::Unknown
+            }
+            Broadcast::Sent(None) => Seen::Unknown,
             Broadcast::Sent(Some(look)) => self.weigh(look).await,
             Broadcast::Unsure { cause, shortage } => {
                 tracing::debug!(tx = %self.carried.attempt.hash, %cause, "unsure");
@@ -199,14 +204,14 @@ impl Resolve {
             }
             Look::Foreign(_) if wound::is(Wound::ForeignUnheeded) => Seen::Unknown,
             Look::Foreign(reason) => Seen::Foreign(reason),
-            Look::Adrift { sighting: None, .. } if wound::is(Wound::NewBytesWhileAdrift) => {
-                Seen::Fate(unproven())
+            Look::Adrift { sightings, .. } if !sightings.is_empty() => {
+                self.sighted(sightings).await
             }
-            Look::Adrift { sighting: None, .. } => {
+            Look::Adrift { .. } if wound::is(Wound::NewBytesWhileAdrift) => Seen::Fate(unproven()),
+            Look::Adrift { .. } => {
                 self.tell(false);
                 Seen::Unknown
             }
-            Look::Adrift { sighting: Some(sighting), .. } => self.sighted(sighting).await,
         }
     }
 
@@ -225,18 +230,12 @@ impl Resolve {
     }
 
     /// A sighting is stored before anything relies on it: it vetoes a certificate later.
-    async fn sighted(&mut self, sighting: Sighting) -> Seen {
+    async fn sighted(&mut self, sightings: Vec<Sighting>) -> Seen {
         let attempt = &mut self.carried.attempt;
-        // A node may not say in which block: then what another has seen is another sighting.
-        let same_block = |known: &Sighting| match sighting.block_hash.as_str() {
-            "" => known.block_hash.is_empty() && known.endpoint == sighting.endpoint,
-            block => known.block_hash == block,
-        };
-        let known = attempt
-            .sightings
-            .iter()
-            .any(|known| same_block(known) && known.was_final == sighting.was_final);
-        if !known {
+        for sighting in sightings {
+            if attempt.has_heard(&sighting) {
+                continue;
+            }
             match self.shared.store.sight(attempt.id, self.epoch, sighting.clone()).await {
                 Ok(true) => attempt.sightings.push(sighting),
                 Ok(false) => return Seen::Fenced,

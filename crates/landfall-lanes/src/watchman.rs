@@ -44,8 +44,8 @@ async fn look_over(shared: &Shared) -> Result<Result<String, String>, String> {
         return Ok(Err(reason));
     }
     // An empty store may have been emptied since it was looked over.
-    let has_a_past = shared.high_water.knows_a_life()
-        || stored.iter().any(|lane| lane.next_nonce.is_some());
+    let has_a_past =
+        shared.high_water.knows_a_life() || stored.iter().any(|lane| lane.next_nonce.is_some());
     let left_ms = shared.grace_left_ms(&identity);
     if has_a_past && left_ms > 0 {
         return Err(format!("the store has another life; others may object for {left_ms} ms"));
@@ -69,11 +69,12 @@ async fn check_ledger(shared: &Shared) -> Result<Checked, String> {
 
 /// The watchman: clears the lanes when all are explained, halts them when one is not, and lets
 /// them go on when an operator has adopted them.
-pub(crate) async fn watch_over(shared: Arc<Shared>, faces: Vec<Arc<Face>>) {
+pub(crate) async fn watch_over(shared: Arc<Shared>) {
     let mut stop = shared.stop.watch();
     let mut patience = shared.patience();
     let mut waiting_since_ms = shared.clock.monotonic_ms();
     loop {
+        let faces = shared.faces();
         let halted = faces.iter().any(|face| face.halted.get().is_some());
         let suspicion = shared.suspicion.lock().clone();
         if let Some(reason) = suspicion {
@@ -155,12 +156,16 @@ async fn adopt_adopted(shared: &Shared, faces: &[Arc<Face>]) {
 }
 
 /// Remembers how far all lanes have come, whoever holds them, so that a store that forgets what
-/// another instance stored is noticed here too; and hears of lanes that others halted.
-pub(crate) async fn learn(shared: &Shared, faces: &[Arc<Face>]) {
+/// another instance stored is noticed here too; hears of lanes that others halted; and takes up
+/// lanes that were stored since this process began.
+pub(crate) async fn learn(shared: &Arc<Shared>) {
     let before = shared.high_water.remembered();
     let Ok(stored) = shared.store.lanes().await else { return };
+    shared.enlist(&stored);
+    let faces = shared.faces();
     for lane in stored.iter().filter(|lane| lane.rail == shared.rail.name()) {
         let face = faces.iter().find(|face| face.id == lane.id);
+        face.inspect(|face| face.read(lane, shared.clock.monotonic_ms()));
         if let (Some(halt), Some(face)) = (&lane.halted, face) {
             if face.halted.get().is_none() {
                 face.halted.set(Some(halt.reason.clone()));

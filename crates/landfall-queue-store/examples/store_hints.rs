@@ -35,7 +35,7 @@ async fn measure(name: &str, store: Arc<dyn Store>, clock: Arc<ManualClock>) {
             other => panic!("not created: {other:?}"),
         })
         .collect();
-    let queue = Arc::new(StoreQueue::new(store, clock, Settings::default()));
+    let queue = Arc::new(StoreQueue::new(store, clock, Settings::beside_sweeper(30_000, 120_000)));
     let started = Instant::now();
     pass_hints(queue.clone(), queue, ids).await;
     let rate = HINTS as f64 / started.elapsed().as_secs_f64();

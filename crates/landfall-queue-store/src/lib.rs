@@ -36,7 +36,7 @@ pub struct Settings {
     /// as a transfer may wait in a worker's pool.
     pub visibility_ms: u64,
     /// A due time further away than this was never meant: the clock has jumped. The engine's own
-    /// horizon.
+    /// horizon: by a nearer one its backoffs would count as due.
     pub horizon_ms: u64,
     /// The first wait of a pull that found nothing; doubles.
     pub poll_min_ms: u64,
@@ -44,11 +44,12 @@ pub struct Settings {
     pub poll_max_ms: u64,
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
+impl Settings {
+    /// Claims as the engine's sweeper does, with its own times.
+    pub fn beside_sweeper(visibility_ms: u64, horizon_ms: u64) -> Settings {
         Settings {
-            visibility_ms: 30_000,
-            horizon_ms: 120_000,
+            visibility_ms,
+            horizon_ms,
             // Far below the time of a block; ten looks at an index in the first second.
             poll_min_ms: 20,
             poll_max_ms: 500,

@@ -217,6 +217,7 @@ impl ServiceAdapter for Double {
             errors: 0,
             breaker_open: false,
             mean_latency_ms: 0.0,
+            caught: None,
         }
     }
 

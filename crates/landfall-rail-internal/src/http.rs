@@ -360,6 +360,7 @@ impl ServiceAdapter for HttpService {
             errors: state.errors,
             breaker_open: breaker == BreakerState::Open,
             mean_latency_ms: state.latency_total_ms as f64 / state.calls.max(1) as f64,
+            caught: None,
         }
     }
 

@@ -4,6 +4,8 @@
 //! is [`Unreadable`], which every caller takes for "unsure". Nothing here panics on outside data.
 //! Not here: what an answer means for an attempt (`sort`, `outcome`, `look`).
 
+use std::collections::BTreeMap;
+
 use near_primitives::errors::InvalidTxError;
 use serde::Deserialize;
 use serde_json::Value;
@@ -162,27 +164,31 @@ pub fn invalid_tx(data: &Value) -> Option<InvalidTxError> {
     InvalidTxError::deserialize(reason).ok()
 }
 
-/// An access key at a block.
+/// What a node says of one block.
 #[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AtBlock<T> {
+    pub height: u64,
+    pub value: T,
+}
+
+/// An access key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyView {
     pub nonce: u64,
     pub full_access: bool,
-    pub block_height: u64,
-    pub block_hash: String,
 }
 
 /// The answer of `query`, whose errors hide in the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Queried<T> {
     Found(T),
-    /// The node says why not, at a block it names.
+    /// The node says why not.
     Denied(String),
 }
 
 #[derive(Deserialize)]
 struct WireQuery<'a> {
     block_height: u64,
-    block_hash: String,
     error: Option<String>,
     nonce: Option<u64>,
     #[serde(default)]
@@ -212,44 +218,42 @@ fn missing(field: &str) -> Unreadable {
 }
 
 /// Reads `query` of view_access_key.
-pub fn access_key(raw: &RawValue) -> Read<Queried<KeyView>> {
+pub fn access_key(raw: &RawValue) -> Read<AtBlock<Queried<KeyView>>> {
     let wire: WireQuery<'_> = parse(raw)?;
-    if let Some(error) = wire.error {
-        return Ok(Queried::Denied(error));
-    }
-    Ok(Queried::Found(KeyView {
-        nonce: wire.nonce.ok_or_else(|| missing("nonce"))?,
-        full_access: wire.permission == "FullAccess",
-        block_height: wire.block_height,
-        block_hash: wire.block_hash,
-    }))
+    let value = match wire.error {
+        Some(error) => Queried::Denied(error),
+        None => Queried::Found(KeyView {
+            nonce: wire.nonce.ok_or_else(|| missing("nonce"))?,
+            full_access: wire.permission == "FullAccess",
+        }),
+    };
+    Ok(AtBlock { height: wire.block_height, value })
 }
 
-/// An account's full-access keys and their nonces, at a block.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeysView {
-    pub block_height: u64,
-    pub nonces: Vec<(String, u64)>,
-}
+/// An account's full-access keys and their nonces.
+pub type Nonces = BTreeMap<String, u64>;
 
 /// Reads `query` of view_access_key_list.
-pub fn access_keys(raw: &RawValue) -> Read<KeysView> {
+pub fn access_keys(raw: &RawValue) -> Read<AtBlock<Nonces>> {
     let wire: WireQuery<'_> = parse(raw)?;
     let keys = wire.keys.ok_or_else(|| missing("keys"))?;
     let full = keys.into_iter().filter(|key| key.access_key.permission == "FullAccess");
-    let nonces = full.map(|key| (key.public_key.into_owned(), key.access_key.nonce)).collect();
-    Ok(KeysView { block_height: wire.block_height, nonces })
+    let value = full.map(|key| (key.public_key.into_owned(), key.access_key.nonce)).collect();
+    Ok(AtBlock { height: wire.block_height, value })
 }
 
 /// Reads `query` of call_function: the JSON that the contract returned.
-pub fn call_function(raw: &RawValue) -> Read<Queried<Value>> {
+pub fn call_function(raw: &RawValue) -> Read<AtBlock<Queried<Value>>> {
     let wire: WireQuery<'_> = parse(raw)?;
-    if let Some(error) = wire.error {
-        return Ok(Queried::Denied(error));
-    }
-    let bytes = wire.result.ok_or_else(|| missing("result"))?;
-    let value = serde_json::from_slice(&bytes).map_err(|error| Unreadable(error.to_string()))?;
-    Ok(Queried::Found(value))
+    let value = match wire.error {
+        Some(error) => Queried::Denied(error),
+        None => {
+            let bytes = wire.result.ok_or_else(|| missing("result"))?;
+            let value = serde_json::from_slice(&bytes);
+            Queried::Found(value.map_err(|error| Unreadable(error.to_string()))?)
+        }
+    };
+    Ok(AtBlock { height: wire.block_height, value })
 }
 
 /// An account's balance, in yoctoNEAR, and the bytes it pays storage for.
@@ -260,13 +264,14 @@ pub struct AccountView {
 }
 
 /// Reads `query` of view_account.
-pub fn account(raw: &RawValue) -> Read<AccountView> {
+pub fn account(raw: &RawValue) -> Read<AtBlock<AccountView>> {
     let wire: WireQuery<'_> = parse(raw)?;
     let amount = wire.amount.as_deref().and_then(|amount| amount.parse().ok());
-    Ok(AccountView {
+    let value = AccountView {
         amount: amount.ok_or_else(|| missing("amount"))?,
         storage_usage: wire.storage_usage.ok_or_else(|| missing("storage_usage"))?,
-    })
+    };
+    Ok(AtBlock { height: wire.block_height, value })
 }
 
 /// A block's place in the chain, and the new chunks in it that hold transactions.

@@ -1,8 +1,9 @@
 //! The ledger's side of an audit: what became of a transaction, and which transactions an account
 //! signed, read back from the blocks themselves.
 //!
-//! **Rule:** blocks are believed only as a chain: each must name the one before it, so a node that
-//! leaves one out is noticed. **Rule:** "unknown" needs a quorum; a sighting needs one node.
+//! **Rule:** whatever it says is the word of a quorum: what became of a transaction, which block
+//! stands at a height, what a chunk holds. **Rule:** blocks are believed only as a chain: each must
+//! name the one before it.
 //! Not here: what should be on the ledger (the store says), verdicts (the binary's `audit`).
 
 use std::sync::Arc;
@@ -19,9 +20,12 @@ use serde_json::{Value, json};
 
 use crate::answer::{self, Effect, Stage};
 use crate::node::{Nodes, unavailable};
+use crate::quorum::{Said, shared};
 
 /// Questions in flight at once: an audit is in nobody's way.
 const IN_FLIGHT: usize = 8;
+/// Times a quorum is asked for what does not change: an answer may be lost.
+const TRIES: usize = 3;
 /// The root of a chunk without transactions.
 const EMPTY_ROOT: &str = "11111111111111111111111111111111";
 
@@ -30,7 +34,7 @@ const EMPTY_ROOT: &str = "11111111111111111111111111111111";
 pub enum Seen {
     /// A quorum of nodes does not know it, or it was included as invalid and did nothing.
     Unknown,
-    /// Known, and not final.
+    /// Known, but not final, or not by a quorum of nodes.
     Unsettled,
     /// Final, and all of its actions took effect: whom its `ft_transfer`s paid, in order.
     Done(Vec<(String, u128)>),
@@ -62,6 +66,7 @@ pub struct Auditor {
 }
 
 /// A block with what its chunks are called.
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Block {
     height: u64,
     hash: String,
@@ -75,16 +80,9 @@ impl Auditor {
         Auditor { nodes: Nodes::new(endpoints, clock, network, None) }
     }
 
-    /// The newest final block that any node shows.
+    /// The newest final block that a quorum of nodes has reached.
     pub async fn final_height(&self) -> Result<u64, RailError> {
-        self.nodes.introduce().await?;
-        self.nodes.introduce_rest().await;
-        let answers = self.ask_all("block", &json!({"finality": "final"})).await;
-        let heights = answers.iter().filter_map(|answer| {
-            let raw = answer.as_ref().ok()?;
-            answer::block(raw).ok().map(|block| block.height)
-        });
-        heights.max().ok_or_else(|| unavailable("no node shows a final block"))
+        Ok(self.nodes.final_block().await?.height)
     }
 
     /// What became of a transaction.
@@ -93,20 +91,16 @@ impl Auditor {
         // A quorum that does not know it proves nothing while a node that may know it is not asked.
         self.nodes.introduce_all().await;
         let params = json!({"tx_hash": hash, "sender_account_id": signer, "wait_until": "NONE"});
-        let mut unknown = 0;
-        let mut unsettled = false;
-        for answer in self.ask_all("tx", &params).await {
-            match read_tx(answer, hash, token) {
-                Some(Seen::Unknown) => unknown += 1,
-                Some(Seen::Unsettled) => unsettled = true,
-                Some(decided) => return Ok(decided),
-                None => {}
+        let said = self.ask_all("tx", &params, |answer| read_tx(answer, hash, token)).await;
+        let quorum = self.nodes.endpoints.quorum();
+        match shared(&said, quorum) {
+            // What one node has, a quorum that does not have it does not disprove.
+            Some(Seen::Unknown) if said.iter().any(|one| one.fact != Seen::Unknown) => {
+                Ok(Seen::Unsettled)
             }
-        }
-        match unsettled {
-            true => Ok(Seen::Unsettled),
-            false if unknown >= self.nodes.endpoints.quorum() => Ok(Seen::Unknown),
-            false => Err(unavailable("too few nodes say what became of a transaction")),
+            Some(seen) => Ok(seen.clone()),
+            None if said.len() >= quorum => Ok(Seen::Unsettled),
+            None => Err(unavailable("too few nodes say what became of a transaction")),
         }
     }
 
@@ -156,50 +150,58 @@ impl Auditor {
         height: u64,
         signer: &str,
     ) -> Result<(u64, Option<(Block, Vec<Found>)>), RailError> {
-        let Some(raw) = self.first("block", &json!({"block_id": height})).await? else {
+        let params = json!({"block_id": height});
+        let Some(block) = self.told("block", &params, "UNKNOWN_BLOCK", read_block).await? else {
             return Ok((height, None));
         };
-        let block = read_block(&raw).ok_or_else(|| unavailable("an unreadable block"))?;
         let mut found = Vec::new();
         for chunk in &block.chunks {
-            let raw = self.first("chunk", &json!({"chunk_id": chunk})).await?;
-            let raw = raw.ok_or_else(|| unavailable(format!("no node shows chunk {chunk}")))?;
-            found.extend(read_chunk(&raw, signer, height));
+            let params = json!({"chunk_id": chunk});
+            let read = |raw: &Value| Some(read_chunk(raw, signer, height));
+            let told = self.told("chunk", &params, "UNKNOWN_CHUNK", read).await?;
+            found.extend(told.ok_or_else(|| unavailable(format!("no nodes show chunk {chunk}")))?);
         }
         Ok((height, Some((block, found))))
     }
 
-    /// The first answer of any node; none if all of those that answer know no such thing.
-    async fn first(&self, method: &str, params: &Value) -> Result<Option<Value>, RailError> {
-        if let Ok(answer) = self.nodes.endpoints.call(method, params).await {
-            return read_value(&answer.result).map(Some);
-        }
-        let mut missing = 0;
-        for answer in self.ask_all(method, params).await {
-            match answer {
-                Ok(raw) => return read_value(&raw).map(Some),
-                Err(RpcError::Answered(error))
-                    if matches!(error.cause_name.as_str(), "UNKNOWN_BLOCK" | "UNKNOWN_CHUNK") =>
-                {
-                    missing += 1;
-                }
-                Err(_) => {}
+    /// What a quorum answers; none if a quorum knows no such thing.
+    async fn told<T: PartialEq + Clone>(
+        &self,
+        method: &str,
+        params: &Value,
+        unknown: &str,
+        read: impl Fn(&Value) -> Option<T>,
+    ) -> Result<Option<T>, RailError> {
+        let quorum = self.nodes.endpoints.quorum();
+        for _ in 0..TRIES {
+            let heard = |answer: Result<Box<RawValue>, RpcError>| match answer {
+                Ok(raw) => read(&serde_json::from_str(raw.get()).ok()?).map(Some),
+                Err(RpcError::Answered(error)) if error.cause_name == unknown => Some(None),
+                Err(_) => None,
+            };
+            let said = self.ask_all(method, params, heard).await;
+            if let Some(fact) = shared(&said, quorum) {
+                return Ok(fact.clone());
             }
         }
-        match missing >= self.nodes.endpoints.quorum() {
-            true => Ok(None),
-            false => Err(unavailable(format!("too few nodes answer {method}"))),
-        }
+        Err(unavailable(format!("no quorum of nodes agrees about {method} {params}")))
     }
 
-    async fn ask_all(&self, method: &str, params: &Value) -> Vec<Result<Box<RawValue>, RpcError>> {
-        let asked = self.nodes.introduced().into_iter();
-        join_all(asked.map(|one| self.nodes.endpoints.call_on(one, method, params))).await
+    /// What each node that is introduced says, as far as it can be read.
+    async fn ask_all<T>(
+        &self,
+        method: &str,
+        params: &Value,
+        read: impl Fn(Result<Box<RawValue>, RpcError>) -> Option<T>,
+    ) -> Vec<Said<T>> {
+        let asked = self.nodes.introduced().into_iter().map(|endpoint| async move {
+            (endpoint, self.nodes.endpoints.call_on(endpoint, method, params).await)
+        });
+        let answers = join_all(asked).await.into_iter();
+        answers
+            .filter_map(|(endpoint, answer)| Some(Said { endpoint, fact: read(answer)? }))
+            .collect()
     }
-}
-
-fn read_value(raw: &RawValue) -> Result<Value, RailError> {
-    serde_json::from_str(raw.get()).map_err(unavailable)
 }
 
 /// What one node says; none if it says nothing that can be read.

@@ -64,7 +64,7 @@ pub fn answer(status: u16, body: impl Into<Bytes>) -> Result<Box<RawValue>, RpcE
     let wire = Arc::new(Fixed(HttpAnswer { status, body: body.into() }));
     let urls = vec![Url::parse("http://node").unwrap()];
     let endpoints = Endpoints::new(urls, wire, Arc::new(Still), Settings::default()).unwrap();
-    let call = endpoints.send_once(0, "any", &(), Duration::from_secs(1));
+    let call = endpoints.send_once(0, &[], ("any", &()), Duration::from_secs(1));
     futures::executor::block_on(call).1
 }
 

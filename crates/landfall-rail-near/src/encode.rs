@@ -126,6 +126,28 @@ pub fn sign(envelope: &Envelope<'_>, actions: Vec<Action>) -> (Vec<u8>, String) 
     (borsh::to_vec(&signed).expect("a Vec takes every byte"), hash.to_string())
 }
 
+/// Checks what any node would check of the bytes alone, so that a refusal for such a reason can
+/// only be a node's mistake: they decode, are signed, have this hash, and keep to the limits.
+pub fn check(bytes: &[u8], hash: &str, limits: &Limits) -> Result<(), String> {
+    let signed: SignedTransaction =
+        borsh::from_slice(bytes).map_err(|error| format!("signed bytes do not decode: {error}"))?;
+    let (own, _) = signed.transaction.get_hash_and_size();
+    if own.to_string() != hash {
+        return Err(format!("signed bytes have hash {own}, not {hash}"));
+    }
+    if !signed.signature.verify(own.as_ref(), signed.transaction.public_key()) {
+        return Err("the signature does not fit its key".to_owned());
+    }
+    if bytes.len() > limits.bytes {
+        return Err(format!("a transaction of {} bytes is too large", bytes.len()));
+    }
+    let actions = signed.transaction.actions().len();
+    if actions == 0 || actions > limits.actions {
+        return Err(format!("a transaction of {actions} actions, not of 1 to {}", limits.actions));
+    }
+    Ok(())
+}
+
 /// What a stored transaction says, as far as a look needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {

@@ -4,6 +4,7 @@
 //! **Rule:** all of it can be forgotten at any time and is then asked again; none of it decides a
 //! fate.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use landfall_core::rail::RailError;
@@ -20,6 +21,8 @@ const BLOCK_MS: u64 = 600;
 const BASE_BLOCK_LIFE_PART: u64 = 20;
 /// When no new base block can be had, the old one serves this many times longer.
 const BASE_BLOCK_GRACE: u64 = 4;
+/// Receivers in doubt that are remembered; beyond it the memory starts anew, which costs a revert.
+const DOUBTED_MAX: usize = 10_000;
 
 /// A final block that transactions refer to.
 pub struct BaseBlock {
@@ -41,6 +44,9 @@ pub struct Knowledge {
     validity: Mutex<Option<u64>>,
     /// The least deposit, and when it was asked for.
     deposit: Mutex<Option<(u128, u64)>>,
+    deposit_max: u128,
+    /// Receivers whose registration is asked of a quorum next time.
+    doubted: Mutex<HashSet<String>>,
 }
 
 impl Knowledge {
@@ -53,6 +59,8 @@ impl Knowledge {
             renewing: tokio::sync::Mutex::new(()),
             validity: Mutex::new(settings.validity_blocks),
             deposit: Mutex::new(None),
+            deposit_max: settings.deposit_max,
+            doubted: Mutex::default(),
         }
     }
 
@@ -62,7 +70,7 @@ impl Knowledge {
         if let Some(blocks) = known {
             return Ok(blocks);
         }
-        let blocks = nodes.validity_period().await?;
+        let blocks = nodes.validity().await?;
         *self.validity.lock() = Some(blocks);
         Ok(blocks)
     }
@@ -94,20 +102,24 @@ impl Knowledge {
         if let Some(base) = held(fresh_ms) {
             return Ok(base);
         }
-        if let Err(error) = self.renew(nodes).await {
+        if let Err(error) = self.renew(nodes, usable_ms).await {
             tracing::debug!(%error, "no new base block");
         }
         held(usable_ms).ok_or_else(|| unavailable("no final block to sign on"))
     }
 
-    async fn renew(&self, nodes: &Nodes) -> Result<(), RailError> {
+    async fn renew(&self, nodes: &Nodes, usable_ms: u64) -> Result<(), RailError> {
         let block = nodes.final_block().await?;
-        let hash = block.hash.parse().map_err(|_| unavailable("a malformed block hash"))?;
+        let hash = block.value.parse().map_err(|_| unavailable("a malformed block hash"))?;
         let mut base = self.base.lock();
-        // A node that lags may give an older one.
-        if base.as_ref().is_none_or(|base| block.height >= base.height) {
-            let at_ms = nodes.clock.now_ms();
-            let (height, text) = (block.height, block.hash);
+        let at_ms = nodes.clock.now_ms();
+        // Nodes that lag may give an older one. But the height of the one that is held may have
+        // been a mistake: when it is of no use any more, whatever is new is better.
+        let replaces = |held: &Arc<BaseBlock>| {
+            block.height >= held.height || at_ms.abs_diff(held.at_ms) > usable_ms
+        };
+        if base.as_ref().is_none_or(replaces) {
+            let (height, text) = (block.height, block.value);
             *base = Some(Arc::new(BaseBlock { hash, text, height, at_ms }));
         }
         Ok(())
@@ -122,9 +134,16 @@ impl Knowledge {
         {
             return Ok(least);
         }
-        let bounds = nodes.view(&self.token, "storage_balance_bounds", &json!({})).await?;
+        let bounds = nodes.agreed_view(&self.token, "storage_balance_bounds", &json!({})).await?;
         let least = bounds["min"].as_str().and_then(|least| least.parse().ok());
         let least = least.ok_or_else(|| unavailable("storage_balance_bounds gave no minimum"))?;
+        if least > self.deposit_max {
+            return Err(RailError::Misconfigured(format!(
+                "{} wants {least} yoctoNEAR for a registration, above the limit of {}: raise \
+                 near.deposit_max_millinear if that is right",
+                self.token, self.deposit_max
+            )));
+        }
         *self.deposit.lock() = Some((least, now_ms));
         Ok(least)
     }
@@ -136,5 +155,22 @@ impl Knowledge {
 
     pub fn forget_deposit(&self) {
         *self.deposit.lock() = None;
+    }
+
+    /// A batch was reverted because this receiver was not registered, though somebody said so.
+    pub fn doubt_registration(&self, receiver: &str) {
+        let mut doubted = self.doubted.lock();
+        if doubted.len() >= DOUBTED_MAX {
+            doubted.clear();
+        }
+        doubted.insert(receiver.to_owned());
+    }
+
+    pub fn doubts_registration(&self, receiver: &str) -> bool {
+        self.doubted.lock().contains(receiver)
+    }
+
+    pub fn trust_registration(&self, receiver: &str) {
+        self.doubted.lock().remove(receiver);
     }
 }

@@ -3,16 +3,18 @@
 //! ```text
 //!  rail       the seam, over all of it            encode    bytes, by the ledger's own crates
 //!  look       landed, adrift, sunk                keys      the only secrets
-//!  testimony  asks nodes for evidence             answer    what a node says, as small views
-//!  witness    what evidence proves (pure)         sort      THE TABLE: refused, sent, unsure
-//!  node       the questions, over the endpoints   outcome   whose fault a reverted batch is
-//!  knowledge  known of the ledger for a while     settings  with their reasons
-//!  audit      the ledger read back, for audits
+//!  corroborate  what a quorum says ended it       answer    what a node says, as small views
+//!  testimony  asks nodes for evidence             sort      THE TABLE: refused, sent, unsure
+//!  witness    what evidence proves (pure)         outcome   whose fault a reverted batch is
+//!  quorum     facts that a quorum shares          settings  with their reasons
+//!  node       the questions, over the endpoints   audit     the ledger read back, for audits
+//!  knowledge  known of the ledger for a while
 //! ```
 //!
-//! **Invariant:** nothing is called sunk, unpaid or foreign but by a quorum of nodes that keep the
-//! history, each asked after it had shown a final block that decides.
-//! **Invariant:** a broadcast is one POST.
+//! **Invariant:** no node is believed alone. Nothing is called landed, reverted, refused, sunk or
+//! foreign but by a quorum of nodes; sunk only by those that keep the history, each asked after it
+//! had shown a final block that decides.
+//! **Invariant:** a broadcast is one POST to one node, and one more for each that refuses it.
 //!
 //! Not here: transfers, the store, retries, nonces' order (`landfall-lanes`), sockets
 //! (`landfall-rpc`).
@@ -21,12 +23,14 @@ mod answer;
 mod audit;
 #[cfg(test)]
 mod captures;
+mod corroborate;
 mod encode;
 mod keys;
 mod knowledge;
 mod look;
 mod node;
 mod outcome;
+mod quorum;
 mod rail;
 mod settings;
 mod sort;

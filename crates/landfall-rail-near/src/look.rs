@@ -1,24 +1,24 @@
 //! Looks at an attempt, from the cheap question to the death certificate.
 //!
 //! ```text
-//!  tx on one node ─ final, done ──────────────────────────────▶ Landed
-//!        │      └── final, reverted ─ a quorum agrees ─────────▶ Landed, unpaid
-//!        │      └── seen, not final ───────────────────────────▶ Adrift, with the sighting
+//!  tx on one node ─ final ─ a quorum says the same (`corroborate`) ─▶ Landed, paid or reverted
+//!        │      └── seen, not final, or not by a quorum ───────────▶ Adrift, with the sightings
 //!     unknown, or included as invalid
 //!        │
-//!  the key's final nonce ─ below ours, not expired ────────────▶ Adrift
-//!        │
-//!  testimony of every node ─ judged (`witness`) ─ no veto ─────▶ Sunk
+//!  testimony of every node ─ judged (`witness`) ─ no veto ─────────▶ Sunk
+//!        │       └── nothing is decided at their final blocks ─────▶ Adrift
+//!        └── used by nobody of ours, by a quorum, twice ───────────▶ Foreign
 //! ```
 //!
-//! **Invariant:** a stored sighting vetoes a certificate: for ever if it was final, else until a
-//! quorum shows that its block is not on the final chain.
+//! **Invariant:** a sighting by any node vetoes a certificate until a quorum shows that its block
+//! is not on the final chain, or does not hold the transaction.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures::future::join_all;
 use landfall_core::attempt::{Shortage, Sighting};
+use landfall_core::guard::{self, Guard};
 use landfall_core::rail::{Later, Look, RailError};
 use landfall_core::wound::{self, Wound};
 use landfall_core::{Attempt, Certificate, CertificateKind, Landing, Outcome, Purpose};
@@ -27,9 +27,11 @@ use serde_json::json;
 use tokio::sync::OnceCell;
 
 use crate::answer::{Effect, Failure, Stage, TxView};
+use crate::corroborate::{Corroborated, Ending, corroborate, ending, is_sighting};
 use crate::encode::{self, Stored};
 use crate::node::{Chained, Nodes, Sight, unavailable};
 use crate::outcome::{self, Meaning, Parties};
+use crate::quorum::Said;
 use crate::settings::NearSettings;
 use crate::testimony::{Question, Statement, testify, veto};
 use crate::witness::{self, Judgement, Witness};
@@ -67,8 +69,8 @@ impl Looker {
         let stored = stored(attempt)?;
         let (endpoint, sight) = nodes.tx(&attempt.hash, &stored.signer).await?;
         match sight {
-            Sight::Known(view) if !is_invalid(&view) && view.stage > Stage::None => {
-                self.weigh(nodes, attempt, &stored, endpoint, view).await
+            Sight::Known(view) if is_sighting(&view) => {
+                self.weigh(nodes, attempt, &stored, vec![Said { endpoint, fact: view }]).await
             }
             Sight::Known(_) | Sight::Unknown if wound::is(Wound::LookedTooEarly) => {
                 Ok(believed_too_early(later))
@@ -77,81 +79,50 @@ impl Looker {
         }
     }
 
-    /// What one node's sighting comes to.
+    /// What sightings by some nodes come to.
     pub async fn weigh(
         &self,
         nodes: &Nodes,
         attempt: &Attempt,
         stored: &Stored,
-        endpoint: usize,
-        view: TxView,
+        seen: Vec<Said<TxView>>,
     ) -> Result<Look, RailError> {
-        let names_it = view.hash.as_deref() == Some(&attempt.hash);
-        match (view.stage, &view.effect, &view.block_hash) {
-            (Stage::Final, Effect::Done, Some(block)) if names_it => {
-                let outcomes = vec![Outcome::Done; attempt.members.len()];
-                self.landing(nodes, endpoint, block, outcomes).await
+        note_what_is_not_final(&seen);
+        if seen.iter().all(|one| ending(&one.fact, &attempt.hash).is_none()) {
+            return sighted(nodes, &seen, "in a block that is not final yet");
+        }
+        match corroborate(nodes, attempt, &stored.signer, seen).await {
+            Corroborated::Ended(ending) => self.landed(nodes, attempt, stored, ending).await,
+            Corroborated::NotYet(seen) => {
+                note_what_is_not_shared(&seen, attempt);
+                sighted(nodes, &seen, "final, but not yet by the word of a quorum of nodes")
             }
-            (Stage::Final, Effect::Reverted(failure), Some(block)) if names_it => {
-                if !self.all_say_reverted(nodes, attempt, stored, endpoint, failure).await? {
-                    let why = "final and reverted, but not yet by a quorum of nodes";
-                    return Ok(sighted(nodes, endpoint, &view, why));
-                }
-                let outcomes = self.outcomes(nodes, attempt, stored, failure).await?;
-                self.landing(nodes, endpoint, block, outcomes).await
-            }
-            (Stage::Final, _, _) => Err(unavailable("final, but it does not say what came of it")),
-            _ => Ok(sighted(nodes, endpoint, &view, "in a block that is not final yet")),
         }
     }
 
-    async fn landing(
-        &self,
-        nodes: &Nodes,
-        endpoint: usize,
-        block_hash: &str,
-        outcomes: Vec<Outcome>,
-    ) -> Result<Look, RailError> {
-        let cell = {
-            let mut heights = self.heights.lock();
-            if heights.len() >= HEIGHTS_MAX && !heights.contains_key(block_hash) {
-                heights.clear();
-            }
-            heights.entry(block_hash.to_owned()).or_default().clone()
-        };
-        // Lanes that landed in the same block ask once.
-        let asking = cell.get_or_try_init(|| height_of(nodes, endpoint, block_hash));
-        let block_height = *asking.await?;
-        Ok(Look::Landed(Landing { block_height, block_hash: block_hash.to_owned(), outcomes }))
-    }
-
-    /// A revert sends members back to be paid again, so it is believed only of a quorum.
-    async fn all_say_reverted(
+    async fn landed(
         &self,
         nodes: &Nodes,
         attempt: &Attempt,
         stored: &Stored,
-        first: usize,
-        failure: &Failure,
-    ) -> Result<bool, RailError> {
-        nodes.introduce_all().await;
-        let others = nodes.introduced().into_iter().filter(|endpoint| *endpoint != first);
-        let asked = others.map(|endpoint| nodes.tx_on(endpoint, &attempt.hash, &stored.signer));
-        let mut agreeing = 1;
-        for sight in join_all(asked).await {
-            let Ok(Sight::Known(view)) = sight else { continue };
-            match view.effect {
-                Effect::Reverted(other) if view.stage == Stage::Final => {
-                    if other.index != failure.index {
-                        return Err(unavailable("the nodes name different actions as the failed"));
-                    }
-                    agreeing += 1;
-                }
-                Effect::Done => return Err(unavailable("one node says reverted, another done")),
-                _ => {}
+        ending: Ending,
+    ) -> Result<Look, RailError> {
+        let outcomes = match &ending.effect {
+            Effect::Reverted(failure) => self.outcomes(nodes, attempt, stored, failure).await?,
+            _ => vec![Outcome::Done; attempt.members.len()],
+        };
+        let block_hash = ending.block_hash;
+        let cell = {
+            let mut heights = self.heights.lock();
+            if heights.len() >= HEIGHTS_MAX && !heights.contains_key(&block_hash) {
+                heights.clear();
             }
-        }
-        Ok(agreeing >= nodes.endpoints.quorum())
+            heights.entry(block_hash.clone()).or_default().clone()
+        };
+        // Lanes that landed in the same block ask once.
+        let asking = cell.get_or_try_init(|| height_of(nodes, &block_hash));
+        let block_height = *asking.await?;
+        Ok(Look::Landed(Landing { block_height, block_hash, outcomes }))
     }
 
     /// One outcome per member of a reverted batch.
@@ -217,10 +188,10 @@ impl Looker {
         stored: &Stored,
         offender: usize,
     ) -> Result<Meaning, RailError> {
-        if !is_registered(nodes, &self.token, &stored.signer).await? {
+        if !surely_registered(nodes, &self.token, &stored.signer).await? {
             return Ok(Meaning::RelayFault(Shortage::Contract));
         }
-        if !is_registered(nodes, &self.token, &stored.payments[offender].0).await? {
+        if !surely_registered(nodes, &self.token, &stored.payments[offender].0).await? {
             return Ok(Meaning::NotRegistered);
         }
         let balance = ft_balance(nodes, &self.token, &stored.signer).await?;
@@ -241,39 +212,96 @@ impl Looker {
         stored: &Stored,
         later: &[Later],
     ) -> Result<Look, RailError> {
-        let adrift = |why: String| Ok(Look::Adrift { why, sighting: None });
         let passing = witness::passing(later);
         let question = Question { attempt, stored, passing, validity: self.validity };
         nodes.introduce_all().await;
         let asked =
             nodes.introduced().into_iter().map(|endpoint| testify(nodes, question, endpoint));
-        let (mut witnesses, mut silent, mut seen) = (Vec::new(), Vec::new(), None);
+        let (mut witnesses, mut silent, mut seen) = (Vec::new(), Vec::new(), Vec::new());
         for (endpoint, testimony) in join_all(asked).await {
             match testimony {
                 Ok(Statement::Witness(witness)) => witnesses.push(witness),
-                Ok(Statement::Seen(view)) => seen = seen.or(Some((endpoint, view))),
+                Ok(Statement::Seen(fact)) => seen.push(Said { endpoint, fact }),
                 Ok(Statement::Early) => {}
                 Err(error) => silent.push(error.to_string()),
             }
         }
         let quorum = nodes.endpoints.quorum();
         let outvoted = wound::is(Wound::SightingOutvoted) && witnesses.len() >= quorum;
-        if let Some((endpoint, view)) = seen.filter(|_| !outvoted) {
-            return self.weigh(nodes, attempt, stored, endpoint, view).await;
+        let seen = match seen.is_empty() || outvoted {
+            true => None,
+            false => Some(self.weigh(nodes, attempt, stored, seen).await?),
+        };
+        if let Some(look) = seen.as_ref().filter(|look| !is_old_news(look, attempt)) {
+            return Ok(look.clone());
+        }
+        // Who has it may lie: what is stored of its word is weighed against the witnesses.
+        let judged = self.judged(nodes, attempt, later, witnesses, outvoted).await?;
+        Ok(match (judged, seen) {
+            (decided @ (Look::Sunk(_) | Look::Foreign(_)), _) => decided,
+            (_, Some(seen)) => seen,
+            (Look::Adrift { why, sightings }, None) if !silent.is_empty() => {
+                Look::Adrift { why: format!("{why} ({})", silent.join("; ")), sightings }
+            }
+            (judged, None) => judged,
+        })
+    }
+
+    /// What the witnesses prove.
+    async fn judged(
+        &self,
+        nodes: &Nodes,
+        attempt: &Attempt,
+        later: &[Later],
+        witnesses: Vec<Witness>,
+        outvoted: bool,
+    ) -> Result<Look, RailError> {
+        let quorum = if wound::is(Wound::QuorumOfOne) { 1 } else { nodes.endpoints.quorum() };
+        if !witnesses.is_empty() && witnesses.len() < quorum {
+            guard::met(Guard::TooFewWitnesses);
         }
         let judgement = witness::judge(attempt, later, &witnesses, quorum);
         if !matches!(judgement, Judgement::Unexplained(_)) {
             self.doubts.lock().remove(&attempt.hash);
         }
         match judgement {
-            Judgement::Adrift(why) if silent.is_empty() => adrift(why),
-            Judgement::Adrift(why) => adrift(format!("{why} ({})", silent.join("; "))),
-            Judgement::Unexplained(nonce) => Ok(self.doubt(attempt, nonce, later)),
+            Judgement::Adrift(why) => Ok(adrift(why)),
+            // Nodes forget: who saw it may be the only one to remember that it was ours.
+            Judgement::Unexplained(nonce) => match veto(nodes, attempt, &witnesses).await? {
+                Some(why) => Ok(adrift(why)),
+                None => Ok(self.doubt(attempt, nonce, later)),
+            },
             Judgement::Sunk(kind) => match veto(nodes, attempt, &witnesses).await? {
-                Some(why) if !outvoted => adrift(why),
-                _ => Ok(Look::Sunk(certificate(attempt, later, kind, witnesses, quorum))),
+                Some(why) if !outvoted && !wound::is(Wound::VetoIgnored) => Ok(adrift(why)),
+                _ => {
+                    guard::met(match kind {
+                        CertificateKind::Expired => Guard::Expired,
+                        _ => Guard::NoncePassed,
+                    });
+                    Ok(Look::Sunk(certificate(attempt, later, kind, witnesses, quorum)))
+                }
             },
         }
+    }
+
+    /// Which stored sighting a quorum does not refute, as an operator should know before a word
+    /// against it.
+    pub async fn standing_sighting(
+        &self,
+        nodes: &Nodes,
+        attempt: &Attempt,
+    ) -> Result<Option<String>, RailError> {
+        let stored = stored(attempt)?;
+        nodes.introduce_all().await;
+        let question =
+            Question { attempt, stored: &stored, passing: None, validity: self.validity };
+        let asked =
+            nodes.introduced().into_iter().map(|endpoint| testify(nodes, question, endpoint));
+        let witnesses = join_all(asked).await.into_iter().filter_map(|(_, told)| match told {
+            Ok(Statement::Witness(witness)) => Some(witness),
+            _ => None,
+        });
+        veto(nodes, attempt, &witnesses.collect::<Vec<_>>()).await
     }
 
     /// A nonce that nobody of ours used halts the lane, so it takes two looks: what was stored
@@ -286,8 +314,11 @@ impl Looker {
             attempt.lane, attempt.nonce, attempt.hash
         );
         match before {
-            Some(doubted) if !later.iter().any(|one| one.nonce.0 == doubted) => Look::Foreign(text),
-            _ => Look::Adrift { why: text, sighting: None },
+            Some(doubted) if !later.iter().any(|one| one.nonce.0 == doubted) => {
+                guard::met(Guard::ForeignNonce);
+                Look::Foreign(text)
+            }
+            _ => adrift(text),
         }
     }
 }
@@ -302,7 +333,7 @@ fn believed_too_early(later: &[Later]) -> Look {
             summary,
             evidence: json!(null),
         }),
-        false => Look::Adrift { why: summary, sighting: None },
+        false => adrift(summary),
     }
 }
 
@@ -313,41 +344,92 @@ pub fn stored(attempt: &Attempt) -> Result<Stored, RailError> {
     })
 }
 
-/// Whether the token knows an account, at a final block.
+fn adrift(why: String) -> Look {
+    Look::Adrift { why, sightings: Vec::new() }
+}
+
+/// Whether the token knows an account, at a final block of one node.
 pub async fn is_registered(nodes: &Nodes, token: &str, account: &str) -> Result<bool, RailError> {
     let args = json!({"account_id": account});
     let balance = nodes.view(token, "storage_balance_of", &args).await?;
     Ok(!balance.is_null())
 }
 
+/// The same, by the word of a quorum.
+pub async fn surely_registered(
+    nodes: &Nodes,
+    token: &str,
+    account: &str,
+) -> Result<bool, RailError> {
+    let args = json!({"account_id": account});
+    let balance = nodes.agreed_view(token, "storage_balance_of", &args).await?;
+    Ok(!balance.is_null())
+}
+
 /// The token balance of an account, at a final block.
 pub async fn ft_balance(nodes: &Nodes, token: &str, account: &str) -> Result<u128, RailError> {
-    let balance = nodes.view(token, "ft_balance_of", &json!({"account_id": account})).await?;
+    let args = json!({"account_id": account});
+    let balance = nodes.agreed_view(token, "ft_balance_of", &args).await?;
     let balance = balance.as_str().and_then(|balance| balance.parse().ok());
     balance.ok_or_else(|| unavailable("ft_balance_of did not give an amount"))
 }
 
-/// The height of a block, asked first of the node that named it.
-async fn height_of(nodes: &Nodes, endpoint: usize, hash: &str) -> Result<u64, RailError> {
-    match nodes.block_on(endpoint, json!(hash)).await {
-        Ok(Chained::Block(block)) if block.hash == hash => Ok(block.height),
-        _ => Ok(nodes.block_by_hash(hash).await?.height),
+/// The height of a block, as a quorum has it.
+async fn height_of(nodes: &Nodes, hash: &str) -> Result<u64, RailError> {
+    let ask = async |endpoint| match nodes.block_on(endpoint, json!(hash)).await? {
+        Chained::Block(block) if block.hash == hash => Ok(block.height),
+        Chained::Block(_) => Err(unavailable("another block than the one that was asked for")),
+        Chained::Unknown => Err(unavailable("the node does not know the block")),
+    };
+    nodes.constant(&format!("the height of block {hash}"), ask).await
+}
+
+/// Where nodes say they have it.
+fn sighted(nodes: &Nodes, seen: &[Said<TxView>], why: &str) -> Result<Look, RailError> {
+    let sighting = |one: &Said<TxView>| {
+        let (was_final, block) = (one.fact.stage == Stage::Final, one.fact.block_hash.clone());
+        // Final, and does not say in which block: nothing that a node of the ledger says.
+        let told = is_sighting(&one.fact) && (block.is_some() || !was_final);
+        told.then(|| Sighting {
+            endpoint: nodes.endpoints.origin(one.endpoint).to_owned(),
+            block_hash: block.unwrap_or_default(),
+            block_height: None,
+            was_final,
+            at_ms: nodes.clock.now_ms(),
+        })
+    };
+    let sightings: Vec<Sighting> = seen.iter().filter_map(sighting).collect();
+    match sightings.is_empty() {
+        true => Err(unavailable("final, but it does not say what came of it")),
+        false => Ok(Look::Adrift { why: why.to_owned(), sightings }),
     }
 }
 
-fn is_invalid(view: &TxView) -> bool {
-    matches!(view.effect, Effect::Invalid(_))
+/// Whether a look shows only what is stored with the attempt.
+fn is_old_news(look: &Look, attempt: &Attempt) -> bool {
+    match look {
+        Look::Adrift { sightings, .. } => sightings.iter().all(|one| attempt.has_heard(one)),
+        _ => false,
+    }
 }
 
-fn sighted(nodes: &Nodes, endpoint: usize, view: &TxView, why: &str) -> Look {
-    let sighting = Sighting {
-        endpoint: nodes.endpoints.origin(endpoint).to_owned(),
-        block_hash: view.block_hash.clone().unwrap_or_default(),
-        block_height: None,
-        was_final: view.stage == Stage::Final,
-        at_ms: nodes.clock.now_ms(),
-    };
-    Look::Adrift { why: why.to_owned(), sighting: Some(sighting) }
+fn note_what_is_not_final(seen: &[Said<TxView>]) {
+    for view in seen.iter().map(|one| &one.fact).filter(|view| view.stage < Stage::Final) {
+        match view.effect {
+            Effect::Done => guard::met(Guard::NotFinalYet),
+            Effect::Reverted(_) => guard::met(Guard::RevertNotFinalYet),
+            _ => {}
+        }
+    }
+}
+
+fn note_what_is_not_shared(seen: &[Said<TxView>], attempt: &Attempt) {
+    for ending in seen.iter().filter_map(|one| ending(&one.fact, &attempt.hash)) {
+        guard::met(match ending.effect {
+            Effect::Reverted(_) => Guard::RevertNotShared,
+            _ => Guard::SuccessNotShared,
+        });
+    }
 }
 
 fn certificate(

@@ -3,12 +3,11 @@
 //! Every question is a read, at a final block unless its name says otherwise, and every answer is
 //! either what was asked or an error that decides nothing.
 //! **Invariant:** an endpoint is used only after it has shown that it serves the configured
-//! network.
-//! Not here: what the answers prove (`look`), broadcasting (`rail`).
+//! network: the chain of the configured first block, or else of the one that a quorum names.
+//! Not here: what a quorum says (`quorum`), what the answers prove (`look`), broadcasting (`rail`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -21,17 +20,13 @@ use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::answer::{self, AccountView, BlockView, KeyView, KeysView, Queried, TxView, Unreadable};
+use crate::answer::{
+    self, AccountView, AtBlock, BlockView, KeyView, Nonces, Queried, TxView, Unreadable,
+};
+use crate::quorum::{Said, shared};
 
 /// How long after a failed introduction an endpoint is asked again, in milliseconds.
 const INTRODUCTION_MS: u64 = 2_000;
-
-/// Times an endpoint is asked before it counts as silent in a question to a quorum.
-const QUORUM_TRIES: usize = 3;
-
-/// How long the others may still speak once a quorum has answered, in milliseconds: a node that is
-/// well answers within this, and one that is not must not hold up a start.
-const QUORUM_GRACE_MS: u64 = 100;
 
 /// At which block a question is asked.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +35,8 @@ pub enum At<'a> {
     /// The newest block, which may yet fall off the chain.
     Head,
     Hash(&'a str),
+    /// The block of the node's own chain.
+    Height(u64),
 }
 
 impl At<'_> {
@@ -48,6 +45,7 @@ impl At<'_> {
             At::Final => params["finality"] = json!("final"),
             At::Head => params["finality"] = json!("optimistic"),
             At::Hash(hash) => params["block_id"] = json!(hash),
+            At::Height(height) => params["block_id"] = json!(height),
         }
         params
     }
@@ -74,7 +72,10 @@ pub struct Nodes {
     pub endpoints: Endpoints,
     pub clock: Arc<dyn Clock>,
     network: String,
+    /// The hash of the first block, once it is known.
     genesis: Mutex<Option<String>>,
+    /// The first block that each endpoint has named.
+    named: Mutex<Vec<Said<String>>>,
     introduced: Mutex<Vec<bool>>,
     introduced_count: AtomicUsize,
     next_introduction_ms: Mutex<u64>,
@@ -85,8 +86,8 @@ pub fn unavailable(error: impl std::fmt::Display) -> RailError {
 }
 
 impl Nodes {
-    /// `genesis` is the hash of the first block, if the configuration pins it; otherwise the
-    /// endpoints must agree with the first that answers.
+    /// `genesis` is the hash of the first block, if the configuration pins it; otherwise it is
+    /// the one that a quorum names.
     pub fn new(
         endpoints: Endpoints,
         clock: Arc<dyn Clock>,
@@ -102,6 +103,7 @@ impl Nodes {
             clock,
             network,
             genesis: Mutex::new(genesis),
+            named: Mutex::default(),
             introduced: Mutex::new(vec![false; count]),
             introduced_count: AtomicUsize::new(0),
             next_introduction_ms: Mutex::new(0),
@@ -120,6 +122,14 @@ impl Nodes {
         match self.introduced_count.load(Ordering::Acquire) {
             0 => Err(RailError::Unavailable(self.why_none())),
             _ => Ok(()),
+        }
+    }
+
+    /// Asks until a quorum is introduced, or nobody is left to ask.
+    pub async fn introduce_quorum(&self) {
+        let quorum = self.endpoints.quorum();
+        if self.introduced_count.load(Ordering::Acquire) < quorum {
+            self.introduce_until(quorum).await;
         }
     }
 
@@ -177,16 +187,42 @@ impl Nodes {
         if status.chain_id != self.network {
             return refuse(format!("serves {}, not {}", status.chain_id, self.network));
         }
-        let genesis = self.genesis.lock().get_or_insert(status.genesis_hash.clone()).clone();
+        let Some(genesis) = self.first_block(endpoint, &status.genesis_hash) else {
+            return Err((endpoint, "no quorum names its first block yet".to_owned()));
+        };
         if status.genesis_hash != genesis {
             return refuse(format!("begins at {}, not {genesis}", status.genesis_hash));
         }
+        self.let_in(endpoint);
+        let named = std::mem::take(&mut *self.named.lock());
+        for other in named.into_iter().filter(|other| other.fact == genesis) {
+            self.let_in(other.endpoint);
+        }
+        Ok(())
+    }
+
+    /// The chain's first block: pinned, or as a quorum names it.
+    fn first_block(&self, endpoint: usize, named: &str) -> Option<String> {
+        let mut genesis = self.genesis.lock();
+        if genesis.is_none() {
+            let mut all = self.named.lock();
+            all.retain(|other| other.endpoint != endpoint);
+            all.push(Said { endpoint, fact: named.to_owned() });
+            *genesis = shared(&all, self.endpoints.quorum()).cloned();
+        }
+        genesis.clone()
+    }
+
+    fn let_in(&self, endpoint: usize) {
         self.endpoints.exclude(endpoint, None);
         let mut introduced = self.introduced.lock();
         if !std::mem::replace(&mut introduced[endpoint], true) {
             self.introduced_count.fetch_add(1, Ordering::AcqRel);
         }
-        Ok(())
+    }
+
+    pub fn is_introduced(&self, endpoint: usize) -> bool {
+        self.introduced.lock()[endpoint]
     }
 
     fn why_none(&self) -> String {
@@ -212,55 +248,80 @@ impl Nodes {
         })
     }
 
-    pub async fn final_block(&self) -> Result<BlockView, RailError> {
-        self.ask("block", &At::Final.put(json!({})), answer::block).await
-    }
-
-    pub async fn block_by_hash(&self, hash: &str) -> Result<BlockView, RailError> {
-        self.ask("block", &At::Hash(hash).put(json!({})), answer::block).await
-    }
-
-    /// How many blocks a transaction lives.
-    pub async fn validity_period(&self) -> Result<u64, RailError> {
-        self.ask("genesis_config", &Value::Null, answer::validity_period).await
-    }
-
-    /// The same, as one endpoint has it.
+    /// How many blocks a transaction lives, as one endpoint has it.
     pub async fn validity_on(&self, endpoint: usize) -> Result<u64, RailError> {
         let answer = self.endpoints.call_on(endpoint, "genesis_config", &Value::Null).await;
         answer::validity_period(&answer.map_err(unavailable)?).map_err(unavailable)
     }
 
+    /// How many blocks a transaction lives.
+    pub async fn validity(&self) -> Result<u64, RailError> {
+        self.constant("the life of a transaction", |endpoint| self.validity_on(endpoint)).await
+    }
+
+    /// A final block, as a quorum has it.
+    pub async fn final_block(&self) -> Result<AtBlock<String>, RailError> {
+        let ask = async |endpoint, at: At<'static>| {
+            let params = at.put(json!({}));
+            let answer = self.endpoints.call_on(endpoint, "block", &params).await;
+            let block = answer::block(&answer.map_err(unavailable)?).map_err(unavailable)?;
+            Ok(AtBlock { height: block.height, value: block.hash })
+        };
+        self.agreed("the final block", ask).await
+    }
+
+    /// An account's balance, as a quorum has it.
     pub async fn account(&self, account: &str) -> Result<AccountView, RailError> {
-        let params = json!({"request_type": "view_account", "account_id": account});
-        self.ask("query", &At::Final.put(params), answer::account).await
+        let ask = async |endpoint, at: At<'static>| {
+            let params = json!({"request_type": "view_account", "account_id": account});
+            let answer = self.endpoints.call_on(endpoint, "query", &at.put(params)).await;
+            answer::account(&answer.map_err(unavailable)?).map_err(unavailable)
+        };
+        Ok(self.agreed(&format!("the balance of {account}"), ask).await?.value)
     }
 
-    /// The account's full-access keys in the newest block.
-    pub async fn keys_at_head(&self, account: &str) -> Result<KeysView, RailError> {
-        self.ask("query", &keys_params(account, At::Head), answer::access_keys).await
+    /// The account's full-access keys in the newest block of any endpoint.
+    pub async fn keys_at_head(&self, account: &str) -> Result<Nonces, RailError> {
+        let keys = self.ask("query", &keys_params(account, At::Head), answer::access_keys).await?;
+        Ok(keys.value)
     }
 
-    /// The account's full-access keys at a final block, asked of one endpoint.
-    pub async fn keys_on(&self, endpoint: usize, account: &str) -> Result<KeysView, RailError> {
-        let params = keys_params(account, At::Final);
-        let answer = self.endpoints.call_on(endpoint, "query", &params).await;
+    /// The account's full-access keys, asked of one endpoint.
+    pub async fn keys_on(
+        &self,
+        endpoint: usize,
+        account: &str,
+        at: At<'_>,
+    ) -> Result<AtBlock<Nonces>, RailError> {
+        let answer = self.endpoints.call_on(endpoint, "query", &keys_params(account, at)).await;
         answer::access_keys(&answer.map_err(unavailable)?).map_err(unavailable)
     }
 
-    /// A view call of a contract, at a final block.
+    /// A view call of a contract, at a final block of any endpoint.
     pub async fn view(
         &self,
         contract: &str,
         method: &str,
         args: &Value,
     ) -> Result<Value, RailError> {
-        let params = json!({"request_type": "call_function", "account_id": contract,
-            "method_name": method, "args_base64": STANDARD.encode(args.to_string())});
-        match self.ask("query", &At::Final.put(params), answer::call_function).await? {
-            Queried::Found(value) => Ok(value),
-            Queried::Denied(why) => Err(unavailable(format!("{method} of {contract}: {why}"))),
-        }
+        let params = view_params(contract, method, args, At::Final);
+        found(method, self.ask("query", &params, answer::call_function).await?).map(|at| at.value)
+    }
+
+    /// A view call of a contract, as a quorum has it.
+    pub async fn agreed_view(
+        &self,
+        contract: &str,
+        method: &str,
+        args: &Value,
+    ) -> Result<Value, RailError> {
+        let ask = async |endpoint, at: At<'static>| {
+            let params = view_params(contract, method, args, at);
+            let answer = self.endpoints.call_on(endpoint, "query", &params).await;
+            let answer = answer::call_function(&answer.map_err(unavailable)?);
+            found(method, answer.map_err(unavailable)?)
+        };
+        Ok(self.agreed(&format!("{method}{args} of {contract}"), ask).await?.value)
     }
 
     /// Looks a transaction up on any endpoint. Returns also who answered.
@@ -284,6 +345,19 @@ impl Nodes {
         sight(answer.as_deref(), hash)
     }
 
+    /// The same of an endpoint that is known to have it: it answers when it is final there.
+    pub async fn final_tx_on(
+        &self,
+        endpoint: usize,
+        hash: &str,
+        signer: &str,
+    ) -> Result<Sight, RailError> {
+        let mut params = tx_params(hash, signer);
+        params["wait_until"] = json!("FINAL");
+        let answer = self.endpoints.call_on(endpoint, "tx", &params).await;
+        sight(answer.as_deref(), hash)
+    }
+
     /// An access key at a block, asked of one endpoint. None: the account has no such key there.
     pub async fn key_on(
         &self,
@@ -291,14 +365,17 @@ impl Nodes {
         account: &str,
         public_key: &str,
         at: At<'_>,
-    ) -> Result<Option<KeyView>, RailError> {
+    ) -> Result<AtBlock<Option<KeyView>>, RailError> {
         let params = at.put(json!({"request_type": "view_access_key",
             "account_id": account, "public_key": public_key}));
         let answer = self.endpoints.call_on(endpoint, "query", &params).await;
         let answer = answer.map_err(unavailable)?;
-        match answer::access_key(&answer).map_err(unavailable)? {
-            Queried::Found(key) => Ok(Some(key)),
-            Queried::Denied(why) if why.contains("does not exist") => Ok(None),
+        let AtBlock { height, value } = answer::access_key(&answer).map_err(unavailable)?;
+        match value {
+            Queried::Found(key) => Ok(AtBlock { height, value: Some(key) }),
+            Queried::Denied(why) if why.contains("does not exist") => {
+                Ok(AtBlock { height, value: None })
+            }
             Queried::Denied(why) => Err(unavailable(why)),
         }
     }
@@ -321,46 +398,6 @@ impl Nodes {
         answer::chunk(&answer.map_err(unavailable)?).map_err(unavailable)
     }
 
-    /// The same question to all endpoints at once, strangers introduced on the way. Returns when
-    /// everybody has answered, or a quorum has and the rest was given a moment.
-    pub async fn ask_quorum<T, F>(&self, ask: impl Fn(usize) -> F) -> Vec<T>
-    where
-        F: Future<Output = Result<T, RailError>>,
-    {
-        let ask = &ask;
-        let one = |endpoint: usize| async move {
-            for _ in 0..QUORUM_TRIES {
-                let known = self.introduced.lock()[endpoint];
-                if !known && self.introduce_one(endpoint).await.is_err() {
-                    continue;
-                }
-                if let Ok(answer) = ask(endpoint).await {
-                    return Some(answer);
-                }
-            }
-            None
-        };
-        let mut asked: FuturesUnordered<_> = (0..self.endpoints.count()).map(one).collect();
-        let mut answers = Vec::new();
-        while answers.len() < self.endpoints.quorum() {
-            match asked.next().await {
-                Some(answer) => answers.extend(answer),
-                None => return answers,
-            }
-        }
-        let rest = async {
-            while let Some(answer) = asked.next().await {
-                answers.extend(answer);
-            }
-        };
-        tokio::select! {
-            biased;
-            _ = rest => {}
-            _ = self.clock.sleep(Duration::from_millis(QUORUM_GRACE_MS)) => {}
-        }
-        answers
-    }
-
     /// The endpoints that may bear witness.
     pub fn introduced(&self) -> Vec<usize> {
         let introduced = self.introduced.lock();
@@ -370,6 +407,19 @@ impl Nodes {
 
 fn keys_params(account: &str, at: At<'_>) -> Value {
     at.put(json!({"request_type": "view_access_key_list", "account_id": account}))
+}
+
+fn view_params(contract: &str, method: &str, args: &Value, at: At<'_>) -> Value {
+    at.put(json!({"request_type": "call_function", "account_id": contract,
+        "method_name": method, "args_base64": STANDARD.encode(args.to_string())}))
+}
+
+/// What a contract returned; an error if it, or the node, would not say.
+fn found(method: &str, answer: AtBlock<Queried<Value>>) -> Result<AtBlock<Value>, RailError> {
+    match answer.value {
+        Queried::Found(value) => Ok(AtBlock { height: answer.height, value }),
+        Queried::Denied(why) => Err(unavailable(format!("{method}: {why}"))),
+    }
 }
 
 fn tx_params(hash: &str, signer: &str) -> Value {

@@ -2,8 +2,8 @@
 //!
 //! Holds keys, endpoints and short-lived knowledge (a base block, the least deposit); never a
 //! transfer.
-//! **Invariant:** a broadcast is one POST; a lost answer is "unsure", whatever the node may have
-//! done.
+//! **Invariant:** a broadcast is one POST to one node; a lost answer is "unsure", whatever the node
+//! may have done. A refusal is heard from a quorum, each asked with the bytes themselves.
 //! **Invariant:** a payout of another network, token or account is never signed.
 //! Not here: what a look proves (`look`, `witness`), encoding (`encode`), the table (`sort`).
 
@@ -18,22 +18,25 @@ use futures::future::join_all;
 use landfall_core::attempt::Signed;
 use landfall_core::claim::ClaimKey;
 use landfall_core::clock::Clock;
+use landfall_core::guard::{self, Guard};
 use landfall_core::machine::AttemptStages;
 use landfall_core::near::{self, Payout};
 use landfall_core::rail::{
     Broadcast, EndpointHealth, Funds, Later, LedgerNonce, Look, Rail, RailError, Refusal,
 };
-use landfall_core::{Attempt, LaneId, Nonce, Payload, Purpose, RailName};
+use landfall_core::wound::{self, Wound};
+use landfall_core::{Attempt, LaneId, Nonce, Outcome, Payload, Purpose, RailName};
 use landfall_rpc::{BreakerState, EndpointSnapshot, Endpoints, RpcError};
 use near_primitives::account::id::AccountId;
 use serde_json::json;
 
-use crate::answer::{self, Effect, Stage};
-use crate::encode::{self, Envelope};
+use crate::answer::{self, AtBlock, Effect, KeyView, Nonces, Stage};
+use crate::encode::{self, Envelope, Stored};
 use crate::keys::{Key, lane_id, parse_lane_id};
 use crate::knowledge::Knowledge;
-use crate::look::{Looker, ft_balance, is_registered, stored};
-use crate::node::{At, Nodes, unavailable};
+use crate::look::{Looker, ft_balance, is_registered, stored, surely_registered};
+use crate::node::{At, Nodes};
+use crate::quorum::Said;
 use crate::settings::NearSettings;
 use crate::sort::{self, Verdict};
 use crate::testimony::expiry_on;
@@ -112,20 +115,17 @@ impl NearRail {
         })
     }
 
-    /// The last block in which the attempt can land: the latest that a quorum of nodes names.
+    /// The last block in which the attempt can land, as a quorum of nodes has it.
     pub async fn expiry(&self, attempt: &Attempt) -> Result<u64, RailError> {
-        self.nodes.introduce_all().await;
         let validity = self.settings.validity_blocks;
-        let asked = self
-            .nodes
-            .introduced()
-            .into_iter()
-            .map(|endpoint| expiry_on(&self.nodes, attempt, validity, endpoint));
-        let told: Vec<u64> = join_all(asked).await.into_iter().filter_map(Result::ok).collect();
-        match told.iter().max() {
-            Some(latest) if told.len() >= self.nodes.endpoints.quorum() => Ok(*latest),
-            _ => Err(unavailable("too few nodes know its base block")),
-        }
+        let ask = async |endpoint| expiry_on(&self.nodes, attempt, validity, endpoint).await;
+        self.nodes.constant(&format!("the expiry of {}", attempt.hash), ask).await
+    }
+
+    /// Which of the attempt's sightings a quorum of nodes does not refute, if any. For an operator
+    /// whose word would contradict it.
+    pub async fn standing_sighting(&self, attempt: &Attempt) -> Result<Option<String>, RailError> {
+        self.looker.standing_sighting(&self.nodes, attempt).await
     }
 
     /// The payouts behind payloads, all of them ours to pay.
@@ -152,13 +152,16 @@ impl NearRail {
         Ok(payouts)
     }
 
-    async fn key_everywhere(
+    /// An access key, as a quorum has it.
+    async fn key(
         &self,
         account: &str,
         public_key: &str,
-    ) -> Vec<Option<answer::KeyView>> {
-        let ask = |endpoint| self.nodes.key_on(endpoint, account, public_key, At::Final);
-        self.nodes.ask_quorum(ask).await
+    ) -> Result<AtBlock<Option<KeyView>>, RailError> {
+        let ask = async |endpoint, at: At<'static>| {
+            self.nodes.key_on(endpoint, account, public_key, at).await
+        };
+        self.nodes.agreed(&format!("{public_key} of {account}"), ask).await
     }
 
     /// What a result of `send_tx` comes to.
@@ -168,7 +171,6 @@ impl NearRail {
         endpoint: usize,
         result: &serde_json::value::RawValue,
     ) -> Broadcast {
-        let unsure = |cause: String| Broadcast::Unsure { cause, shortage: None };
         let view = match answer::tx(result) {
             Ok(view) => view,
             Err(error) => return unsure(error.to_string()),
@@ -178,26 +180,47 @@ impl NearRail {
             return unsure("the answer does not say that it is on the ledger".to_owned());
         }
         let look = match stored(attempt) {
-            Ok(stored) => self.looker.weigh(&self.nodes, attempt, &stored, endpoint, view).await,
+            Ok(stored) => {
+                let seen = vec![Said { endpoint, fact: view }];
+                let look = self.looker.weigh(&self.nodes, attempt, &stored, seen).await;
+                self.remember_reverts(&stored, &look);
+                look
+            }
             Err(error) => Err(error),
         };
-        self.remember_refusals(&look);
         Broadcast::Sent(look.ok())
     }
 
-    /// A deposit that was too small means that the contract's bounds have changed.
-    fn remember_refusals(&self, look: &Result<Look, RailError>) {
+    /// What a revert makes doubtful: a deposit may have been too small because the contract's
+    /// bounds have changed, and a receiver may never have been registered, though a node said so.
+    fn remember_reverts(&self, stored: &Stored, look: &Result<Look, RailError>) {
         let Ok(Look::Landed(landing)) = look else { return };
-        let reverted = |outcome| !matches!(outcome, &landfall_core::Outcome::Done);
-        if landing.outcomes.iter().any(reverted) {
-            self.knowledge.forget_deposit();
+        if landing.outcomes.iter().all(|outcome| *outcome == Outcome::Done) {
+            return;
+        }
+        self.knowledge.forget_deposit();
+        for ((receiver, _), outcome) in stored.payments.iter().zip(&landing.outcomes) {
+            if matches!(outcome, Outcome::Unprepared { .. }) {
+                self.knowledge.doubt_registration(receiver);
+            }
         }
     }
 
+    /// Whether a receiver is registered: one node's word, unless that has led astray before.
+    async fn is_prepared(&self, receiver: &str) -> Result<bool, RailError> {
+        let (nodes, token) = (&self.nodes, self.token.as_str());
+        if !self.knowledge.doubts_registration(receiver) {
+            return is_registered(nodes, token, receiver).await;
+        }
+        let registered = surely_registered(nodes, token, receiver).await?;
+        self.knowledge.trust_registration(receiver);
+        Ok(registered)
+    }
+
     /// The configured lanes among an account's keys.
-    fn known_lanes(&self, keys: answer::KeysView) -> Vec<(LaneId, Nonce)> {
+    fn known_lanes(&self, keys: Nonces) -> Vec<(LaneId, Nonce)> {
         let (network, account) = (&self.settings.network, self.account.as_str());
-        let lanes = keys.nonces.into_iter().map(|(key, nonce)| {
+        let lanes = keys.into_iter().map(|(key, nonce)| {
             (LaneId::new(format!("near:{network}:{account}:{key}")), Nonce(nonce))
         });
         lanes.filter(|(lane, _)| self.keys.contains_key(lane)).collect()
@@ -207,14 +230,23 @@ impl NearRail {
         let Some((account, key)) = parse_lane_id(lane, &self.settings.network) else {
             return Err(RailError::Misconfigured(format!("{lane} is no lane of this rail")));
         };
-        let views = self.key_everywhere(account, key).await;
-        if views.is_empty() {
-            return Err(unavailable("no node answers for the keys"));
+        match self.key(account, key).await?.value {
+            Some(view) if view.full_access => Ok(()),
+            _ => {
+                let why = format!("{key} is no full-access key of {account}");
+                Err(RailError::Misconfigured(why))
+            }
         }
-        if views.into_iter().flatten().any(|view| view.full_access) {
-            return Ok(());
+    }
+
+    /// Nodes that refuse what a quorum has on the ledger contradict it.
+    fn catch_refusers(&self, refusals: &[(usize, String)], broadcast: &Broadcast, hash: &str) {
+        if let Broadcast::Sent(Some(Look::Landed(landing))) = broadcast {
+            for (endpoint, reason) in refusals {
+                let landed = format!("{hash}: final in block {}", landing.block_hash);
+                self.nodes.endpoints.catch(*endpoint, format!("{hash}: {reason}"), landed);
+            }
         }
-        Err(RailError::Misconfigured(format!("{key} is no full-access key of {account}")))
     }
 }
 
@@ -242,9 +274,8 @@ impl Rail for NearRail {
     async fn prepared(&self, payloads: &[&Payload]) -> Vec<Result<bool, RailError>> {
         let asked: Vec<String> =
             payloads.iter().map(|payload| payload.receiver().into_owned()).collect();
-        let token = self.token.as_str();
         futures::stream::iter(asked)
-            .map(|receiver| async move { is_registered(&self.nodes, token, &receiver).await })
+            .map(|receiver| async move { self.is_prepared(&receiver).await })
             .buffered(self.settings.views_in_flight.max(1))
             .collect()
             .await
@@ -281,6 +312,9 @@ impl Rail for NearRail {
         let signer = &self.account;
         let envelope = Envelope { signer, key, nonce: nonce.0, receiver, block_hash: base.hash };
         let (bytes, hash) = encode::sign(&envelope, actions);
+        // What can be told without a node is told before anything is stored: a refusal for such a
+        // reason is a lie then.
+        encode::check(&bytes, &hash, limits).map_err(RailError::Misconfigured)?;
         Ok(Signed {
             bytes,
             hash,
@@ -301,29 +335,54 @@ impl Rail for NearRail {
         // Lanes begin at different endpoints; rounds go round them.
         let rotation = attempt.nonce.0.wrapping_add(u64::from(round));
         let timeout = self.settings.broadcast_timeout;
-        let (endpoint, answer) =
-            self.nodes.endpoints.send_once(rotation, "send_tx", &params, timeout).await;
-        let error = match answer {
-            Ok(result) => {
-                return self.weigh_sent(attempt, endpoint.unwrap_or_default(), &result).await;
-            }
-            Err(error) => error,
+        let believed = match wound::is(Wound::OneNodesRefusal) {
+            true => 1,
+            false => self.nodes.endpoints.quorum(),
         };
-        if let (Some(endpoint), true) = (endpoint, does_not_know_the_block(&error)) {
-            self.nodes.endpoints.distrust(endpoint, LAGGING_MS);
-        }
-        match sort::broadcast_error(&error) {
-            Verdict::RefusedForCertain(reason) => {
-                Broadcast::Refused(Refusal { reason, relays_fault: true })
+        let mut refusals: Vec<(usize, String)> = Vec::new();
+        loop {
+            let refusing: Vec<usize> = refusals.iter().map(|(endpoint, _)| *endpoint).collect();
+            let call = ("send_tx", &params);
+            let (endpoint, answer) =
+                self.nodes.endpoints.send_once(rotation, &refusing, call, timeout).await;
+            let (endpoint, error) = match (endpoint, answer) {
+                (Some(endpoint), Ok(result)) => {
+                    let broadcast = self.weigh_sent(attempt, endpoint, &result).await;
+                    self.catch_refusers(&refusals, &broadcast, &attempt.hash);
+                    return broadcast;
+                }
+                (Some(endpoint), Err(error)) => (endpoint, error),
+                (None, _) if !refusals.is_empty() => {
+                    guard::met(Guard::RefusalNotShared);
+                    let (_, reason) = &refusals[0];
+                    return unsure(format!("refused by {} nodes alone: {reason}", refusals.len()));
+                }
+                (None, Err(error)) => return unsure(error.to_string()),
+                (None, Ok(_)) => return unsure("an answer of nobody".to_owned()),
+            };
+            if does_not_know_the_block(&error) {
+                self.nodes.endpoints.distrust(endpoint, LAGGING_MS);
             }
-            Verdict::Sent => Broadcast::Sent(None),
-            Verdict::Unsure { cause, shortage } => Broadcast::Unsure { cause, shortage },
+            match sort::broadcast_error(&error) {
+                Verdict::RefusedForCertain(reason) if refusals.len() + 1 >= believed => {
+                    return Broadcast::Refused(Refusal { reason, relays_fault: true });
+                }
+                // The same bytes go to another: what one refuses alone is no refusal.
+                Verdict::RefusedForCertain(reason) => refusals.push((endpoint, reason)),
+                Verdict::Sent => return Broadcast::Sent(None),
+                Verdict::Unsure { cause, shortage } => {
+                    if !refusals.is_empty() {
+                        guard::met(Guard::RefusalNotShared);
+                    }
+                    return Broadcast::Unsure { cause, shortage };
+                }
+            }
         }
     }
 
     async fn look(&self, attempt: &Attempt, later: &[Later]) -> Result<Look, RailError> {
         let look = self.looker.look(&self.nodes, attempt, later).await;
-        self.remember_refusals(&look);
+        self.remember_reverts(&stored(attempt)?, &look);
         look
     }
 
@@ -331,23 +390,25 @@ impl Rail for NearRail {
         let Some((account, key)) = parse_lane_id(lane, &self.settings.network) else {
             return Err(RailError::Misconfigured(format!("{lane} is no lane of this rail")));
         };
-        let answers = self.key_everywhere(account, key).await;
-        let quorum = self.nodes.endpoints.quorum();
-        let height = |view: &Option<answer::KeyView>| view.as_ref().map_or(0, |v| v.block_height);
-        match furthest(answers, quorum, height)? {
-            Some(view) => {
-                Ok(LedgerNonce { nonce: Nonce(view.nonce), final_height: view.block_height })
-            }
+        let agreed = match wound::is(Wound::OneNodesNonce) {
+            true => self.nodes.key_on(0, account, key, At::Final).await?,
+            false => self.key(account, key).await?,
+        };
+        match agreed.value {
+            Some(view) => Ok(LedgerNonce { nonce: Nonce(view.nonce), final_height: agreed.height }),
             None => Err(RailError::Misconfigured(format!("{key} is no access key of {account}"))),
         }
     }
 
     async fn nonces(&self) -> Result<Vec<(LaneId, LedgerNonce)>, RailError> {
-        let ask = |endpoint| self.nodes.keys_on(endpoint, self.account.as_str());
-        let answers = self.nodes.ask_quorum(ask).await;
-        let furthest = furthest(answers, self.nodes.endpoints.quorum(), |view| view.block_height)?;
-        let final_height = furthest.block_height;
-        let lanes = self.known_lanes(furthest).into_iter();
+        let account = self.account.as_str();
+        let ask = async |endpoint, at: At<'static>| self.nodes.keys_on(endpoint, account, at).await;
+        let agreed = match wound::is(Wound::OneNodesNonce) {
+            true => self.nodes.keys_on(0, account, At::Final).await?,
+            false => self.nodes.agreed(&format!("the keys of {account}"), ask).await?,
+        };
+        let final_height = agreed.height;
+        let lanes = self.known_lanes(agreed.value).into_iter();
         Ok(lanes.map(|(lane, nonce)| (lane, LedgerNonce { nonce, final_height })).collect())
     }
 
@@ -378,6 +439,7 @@ impl Rail for NearRail {
     }
 
     async fn check(&self) -> Result<String, RailError> {
+        self.nodes.introduce_all().await;
         let all = 0..self.nodes.endpoints.count();
         let asked = all.map(|endpoint| self.nodes.introduce_one(endpoint));
         for outcome in join_all(asked).await {
@@ -391,7 +453,7 @@ impl Rail for NearRail {
         }
         let validity = self.knowledge.validity(&self.nodes).await?;
         let least = self.knowledge.least_deposit(&self.nodes).await?;
-        if !is_registered(&self.nodes, self.token.as_str(), self.account.as_str()).await? {
+        if !surely_registered(&self.nodes, self.token.as_str(), self.account.as_str()).await? {
             let (account, token) = (&self.account, &self.token);
             return Err(RailError::Misconfigured(format!(
                 "{account} is not registered with {token}: call its storage_deposit first"
@@ -414,18 +476,15 @@ fn does_not_know_the_block(error: &RpcError) -> bool {
     error.data["TxExecutionError"]["InvalidTxError"] == "Expired"
 }
 
-/// The answer of the node that is furthest, if a quorum answers: one that lags shows old nonces.
-fn furthest<T>(answers: Vec<T>, quorum: usize, height: impl Fn(&T) -> u64) -> Result<T, RailError> {
-    let count = answers.len();
-    let furthest = answers.into_iter().max_by_key(height);
-    furthest
-        .filter(|_| count >= quorum)
-        .ok_or_else(|| unavailable(format!("{count} of {quorum} nodes answer")))
+fn unsure(cause: String) -> Broadcast {
+    Broadcast::Unsure { cause, shortage: None }
 }
 
 fn health(one: EndpointSnapshot) -> EndpointHealth {
+    let is_caught = one.caught.as_ref().is_some_and(|caught| caught.asked_last);
     let detail = match (&one.excluded, one.breaker) {
         (Some(why), _) => why.clone(),
+        _ if is_caught => "caught contradicting a quorum, asked last".to_owned(),
         (None, BreakerState::Closed) if one.healthy => "ok".to_owned(),
         (None, BreakerState::Closed) => "failed a moment ago".to_owned(),
         (None, BreakerState::Open) => "breaker open".to_owned(),
@@ -442,6 +501,7 @@ fn health(one: EndpointSnapshot) -> EndpointHealth {
             0 => 0.0,
             calls => one.latency_total_ms as f64 / calls as f64,
         },
+        caught: one.caught,
     }
 }
 

@@ -5,6 +5,9 @@ use std::time::Duration;
 use crate::encode::Limits;
 use crate::keys::Key;
 
+/// Forty times what the standard's contract asks for: 0.05 NEAR.
+pub const DEPOSIT_MAX: u128 = 50_000_000_000_000_000_000_000;
+
 /// How the rail pays. Everything that decides what "paid" means is frozen into each payout too.
 #[derive(Clone, Debug)]
 pub struct NearSettings {
@@ -28,6 +31,8 @@ pub struct NearSettings {
     pub broadcast_timeout: Duration,
     /// View calls in flight at once for the registration of many receivers.
     pub views_in_flight: usize,
+    /// The most that is attached to a registration, in yoctoNEAR, whatever the contract asks for.
+    pub deposit_max: u128,
     /// How long the contract's least deposit is remembered, in milliseconds.
     pub bounds_ms: u64,
 }
@@ -45,6 +50,7 @@ impl NearSettings {
             base_block_ms: 30_000,
             broadcast_timeout: Duration::from_secs(12),
             views_in_flight: 32,
+            deposit_max: DEPOSIT_MAX,
             bounds_ms: 600_000,
         }
     }

@@ -7,10 +7,13 @@
 
 use futures::future::join_all;
 use landfall_core::Attempt;
+use landfall_core::attempt::Sighting;
+use landfall_core::guard::{self, Guard};
 use landfall_core::rail::RailError;
+use landfall_core::wound::{self, Wound};
 use serde_json::json;
 
-use crate::answer::{self, Effect, Stage, TxView};
+use crate::answer::{BlockView, Effect, Stage, TxView};
 use crate::encode::Stored;
 use crate::node::{At, Chained, Nodes, Sight, unavailable};
 use crate::witness::{Testimony, Witness};
@@ -50,20 +53,23 @@ async fn statement(
 ) -> Result<Statement, RailError> {
     let Question { attempt, stored, passing, .. } = question;
     let (account, key) = (stored.signer.as_str(), stored.public_key.as_str());
-    let (final_height, nonce) = match nodes.key_on(endpoint, account, key, At::Final).await? {
-        Some(view) => (view.block_height, Some(view.nonce)),
-        // The key is gone: only the expiry can decide, by the node's final block.
-        None => (final_height_on(nodes, endpoint).await?, None),
-    };
+    let at_final = nodes.key_on(endpoint, account, key, At::Final).await?;
+    let (final_height, nonce) = (at_final.height, at_final.value.map(|key| key.nonce));
     let used = nonce.is_some_and(|nonce| nonce >= attempt.nonce.0);
     let expires_height = match !used && final_height > attempt.expires_height {
         true => expiry_on(nodes, attempt, question.validity, endpoint).await?,
         false => attempt.expires_height,
     };
-    let decides = used || final_height > expires_height;
-    if decides {
+    let early = if wound::is(Wound::ExpiresEarly) { 20 } else { 0 };
+    let expired = final_height.saturating_add(early) > expires_height;
+    if final_height > attempt.expires_height && !expired {
+        guard::met(Guard::NotExpiredYet);
+    }
+    let decides = used || expired;
+    if decides && !wound::is(Wound::HistoryUnchecked) {
         // An error here means that the node does not keep the history: it is no witness.
-        nodes.key_on(endpoint, account, key, At::Hash(&attempt.base_block)).await?;
+        let base = nodes.key_on(endpoint, account, key, At::Hash(&attempt.base_block)).await;
+        base.inspect_err(|_| guard::met(Guard::HistoryGone))?;
     }
     let passed = match passing {
         Some(height) if decides && height <= final_height => {
@@ -71,13 +77,23 @@ async fn statement(
         }
         _ => None,
     };
+    let holding = passed.as_ref().filter(|passed| passed.holds_it);
     let sight = match nodes.tx_on(endpoint, &attempt.hash, account).await? {
-        Sight::Unknown if passed.as_ref().is_some_and(|passed| passed.holds_it) => {
+        Sight::Unknown if holding.is_some() => {
+            guard::met(Guard::InPassingBlock);
             return Err(unavailable("it is in the block that passed its nonce"));
         }
         Sight::Unknown => Testimony::Unknown,
         Sight::Known(view) => match &view.effect {
-            Effect::Invalid(reason) => Testimony::Invalid(reason.clone()),
+            Effect::Invalid(reason) => {
+                let elsewhere = holding.filter(|one| view.block_hash.as_ref() != Some(&one.block));
+                if elsewhere.is_some() && !wound::is(Wound::InvalidOverBlock) {
+                    guard::met(Guard::InvalidElsewhere);
+                    let why = "invalid in one block, and in the block that passed its nonce too";
+                    return Err(unavailable(why));
+                }
+                Testimony::Invalid(reason.clone())
+            }
             _ if view.stage == Stage::None => Testimony::Unknown,
             _ => return Ok(Statement::Seen(view)),
         },
@@ -85,12 +101,12 @@ async fn statement(
     if !decides {
         return Ok(Statement::Early);
     }
-    let endpoint = nodes.endpoints.origin(endpoint).to_owned();
     let nonce_before = passed.and_then(|passed| passed.nonce_before);
     Ok(Statement::Witness(Witness {
-        endpoint,
+        endpoint: nodes.endpoints.origin(endpoint).to_owned(),
+        number: endpoint,
         final_height,
-        expires_height,
+        expires_height: expires_height.saturating_sub(early),
         nonce,
         nonce_before,
         sight,
@@ -116,14 +132,9 @@ pub async fn expiry_on(
     Ok(attempt.expires_height.max(base.saturating_add(validity)))
 }
 
-async fn final_height_on(nodes: &Nodes, endpoint: usize) -> Result<u64, RailError> {
-    let answer = nodes.endpoints.call_on(endpoint, "block", &json!({"finality": "final"})).await;
-    let answer = answer.map_err(unavailable)?;
-    Ok(answer::block(&answer).map_err(unavailable)?.height)
-}
-
 /// The block in which a later attempt of ours landed.
 struct Passed {
+    block: String,
     /// The key's nonce in the block before.
     nonce_before: Option<u64>,
     /// The attempt is in that very block.
@@ -148,65 +159,105 @@ async fn passed_at(
         }
     };
     let at = At::Hash(&block.prev_hash);
-    let key = nodes.key_on(endpoint, &stored.signer, &stored.public_key, at).await?;
-    let mut holds_it = false;
-    for chunk in &block.chunks {
-        holds_it |= nodes.chunk_on(endpoint, chunk).await?.contains(&attempt.hash);
-    }
-    Ok(Passed { nonce_before: key.map(|key| key.nonce), holds_it })
+    let key = nodes.key_on(endpoint, &stored.signer, &stored.public_key, at).await?.value;
+    let holds_it = holds(nodes, endpoint, &block, &attempt.hash).await?;
+    Ok(Passed { block: block.hash, nonce_before: key.map(|key| key.nonce), holds_it })
 }
 
-/// Why a stored sighting forbids the certificate; none if all of them are refuted.
+/// Whether a block holds a transaction, as this node has it.
+async fn holds(
+    nodes: &Nodes,
+    endpoint: usize,
+    block: &BlockView,
+    hash: &str,
+) -> Result<bool, RailError> {
+    let mut holds = false;
+    for chunk in &block.chunks {
+        holds |= nodes.chunk_on(endpoint, chunk).await?.iter().any(|one| one == hash);
+    }
+    Ok(holds)
+}
+
+/// Why a stored sighting forbids the certificate; none if a quorum refutes each of them.
 pub async fn veto(
     nodes: &Nodes,
     attempt: &Attempt,
     witnesses: &[Witness],
 ) -> Result<Option<String>, RailError> {
+    let quorum = nodes.endpoints.quorum();
     for sighting in &attempt.sightings {
-        if sighting.was_final {
-            return Ok(Some(format!("{} has seen it final", sighting.endpoint)));
-        }
-        if sighting.block_hash.is_empty() {
-            // Seen in a block that was not named: whoever saw it must itself not have it any more.
-            let named = (0..nodes.endpoints.count())
-                .filter(|one| nodes.endpoints.origin(*one) == sighting.endpoint)
-                .count();
-            let recanting = witnesses.iter().filter(|one| one.endpoint == sighting.endpoint);
-            if recanting.count() < named.max(1) {
-                return Ok(Some(format!("{} has seen it and is silent now", sighting.endpoint)));
+        let refuting = match sighting.block_hash.as_str() {
+            "" => unnamed_refuted(nodes, attempt, sighting, witnesses),
+            block => {
+                let asked =
+                    witnesses.iter().map(|one| is_not_in(nodes, one.number, block, &attempt.hash));
+                join_all(asked).await.into_iter().filter(|not_in| *not_in).count()
             }
-            continue;
-        }
-        let asked = nodes
-            .introduced()
-            .into_iter()
-            .filter(|one| {
-                let origin = nodes.endpoints.origin(*one);
-                witnesses.iter().any(|witness| witness.endpoint == origin)
-            })
-            .map(|endpoint| off_chain(nodes, endpoint, &sighting.block_hash));
-        let refuting = join_all(asked).await.into_iter().filter(|off| *off).count();
-        if refuting < nodes.endpoints.quorum() {
+        };
+        if refuting < quorum {
+            guard::met(Guard::SightingVeto);
             return Ok(Some(format!(
-                "{} has seen it in block {}, which may be on the final chain",
+                "{} has seen it in block {:?}, which may be on the final chain",
                 sighting.endpoint, sighting.block_hash
             )));
+        }
+        guard::met(Guard::SightingRefuted);
+        if sighting.was_final {
+            catch_forger(nodes, attempt, sighting);
         }
     }
     Ok(None)
 }
 
-/// Whether this node shows that a block is not on its chain: unknown to it, or another stands at
-/// its height. The node keeps the history and is past whatever decided the attempt.
-async fn off_chain(nodes: &Nodes, endpoint: usize, hash: &str) -> bool {
-    let height = match nodes.block_on(endpoint, json!(hash)).await {
+/// How many refute a sighting in a block that was not named. A transaction that was executed has
+/// used its nonce from its block on: whoever shows the nonce below it, at the last block in which
+/// it could have landed or just before the one that holds who passed it, shows that no block
+/// executed it. Where the key is gone, whoever saw it must itself not have it any more.
+fn unnamed_refuted(
+    nodes: &Nodes,
+    attempt: &Attempt,
+    sighting: &Sighting,
+    witnesses: &[Witness],
+) -> usize {
+    let named = (0..nodes.endpoints.count())
+        .filter(|one| nodes.endpoints.origin(*one) == sighting.endpoint)
+        .count();
+    let recanting = witnesses.iter().filter(|one| one.endpoint == sighting.endpoint).count();
+    match recanting >= named.max(1) {
+        true => nodes.endpoints.quorum(),
+        false => witnesses.iter().filter(|one| one.shows_it_never_ran(attempt)).count(),
+    }
+}
+
+/// Whether this node shows that a block is not on its chain (unknown to it, or another stands at
+/// its height), or that it does not hold the transaction. The node keeps the history and is past
+/// whatever decided the attempt.
+async fn is_not_in(nodes: &Nodes, endpoint: usize, block: &str, hash: &str) -> bool {
+    let height = match nodes.block_on(endpoint, json!(block)).await {
         Ok(Chained::Unknown) => return true,
-        Ok(Chained::Block(block)) => block.height,
+        Ok(Chained::Block(found)) => found.height,
         Err(_) => return false,
     };
     match nodes.block_on(endpoint, json!(height)).await {
-        Ok(Chained::Block(block)) => block.hash != hash,
-        Ok(Chained::Unknown) => true,
+        Ok(Chained::Block(found)) if found.hash == block => {
+            holds(nodes, endpoint, &found, hash).await == Ok(false)
+        }
+        Ok(_) => true,
         Err(_) => false,
+    }
+}
+
+/// A node called final what is in no final block.
+fn catch_forger(nodes: &Nodes, attempt: &Attempt, sighting: &Sighting) {
+    let same = |one: &usize| nodes.endpoints.origin(*one) == sighting.endpoint;
+    let forgers: Vec<usize> = (0..nodes.endpoints.count()).filter(same).collect();
+    // Of several behind one name nobody knows which it was.
+    if let [forger] = forgers[..] {
+        let (hash, block) = (&attempt.hash, &sighting.block_hash);
+        nodes.endpoints.catch(
+            forger,
+            format!("{hash}: final in block {block}"),
+            format!("{hash}: not in block {block}, or that block is not on the chain"),
+        );
     }
 }

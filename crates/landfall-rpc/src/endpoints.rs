@@ -9,7 +9,8 @@
 //!
 //! **Rule:** `send_once` goes on to the next endpoint only when nothing can have left the process.
 //! **Rule:** the first choice is among the healthy, round robin; endpoints that failed a moment ago
-//! are asked last, endpoints whose breaker is open not at all.
+//! come after them, those that were caught contradicting a quorum last, and endpoints whose breaker
+//! is open not at all.
 //! Not here: sockets ([`crate::Transport`]), thresholds ([`crate::Breaker`]).
 
 use std::sync::Arc;
@@ -19,6 +20,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::join_all;
 use landfall_core::clock::Clock;
+use landfall_core::guard::{self, Guard};
+use landfall_core::rail::Caught;
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -29,6 +32,10 @@ use crate::{RpcError, Transport, Url, error};
 /// How long an endpoint is asked last after a failure, in milliseconds: long enough that the next
 /// calls go elsewhere, short enough that it is tried again soon.
 const COOLING_MS: u64 = 2_000;
+
+/// How long an endpoint is asked last after it was caught, in milliseconds: it may have been mended
+/// since, but whoever serves lies is not asked first again within minutes.
+const CAUGHT_MS: u64 = 600_000;
 
 /// Settings of a set of endpoints.
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +76,7 @@ pub struct EndpointSnapshot {
     /// Time spent in calls, in milliseconds, failed ones included.
     pub latency_total_ms: u64,
     pub latency_last_ms: u64,
+    pub caught: Option<Caught>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -88,6 +96,8 @@ struct State {
     errors: u64,
     latency_total_ms: u64,
     latency_last_ms: u64,
+    /// The newest contradiction, and until when it is asked last.
+    caught: Option<(Caught, u64)>,
 }
 
 /// The nodes of one ledger.
@@ -193,12 +203,13 @@ impl Endpoints {
     }
 
     /// A broadcast: one POST that may take effect. `rotation` chooses the endpoint, so that the
-    /// next broadcast of the same bytes goes elsewhere. Returns also the endpoint it was sent to.
+    /// next broadcast of the same bytes goes elsewhere; those `but` are passed over. Returns also
+    /// the endpoint it was sent to.
     pub async fn send_once<P>(
         &self,
         rotation: u64,
-        method: &str,
-        params: &P,
+        but: &[usize],
+        (method, params): (&str, &P),
         timeout: Duration,
     ) -> (Option<usize>, Result<Box<RawValue>, RpcError>)
     where
@@ -206,13 +217,26 @@ impl Endpoints {
     {
         let (id, body) = self.body(method, params);
         let mut last = closed_to_all();
-        for endpoint in self.order(rotation) {
+        for endpoint in self.order(rotation).into_iter().filter(|one| !but.contains(one)) {
             match self.attempt(endpoint, id, body.clone(), timeout).await {
                 Err(error @ RpcError::Unreachable(_)) => last = error,
                 answer => return (Some(endpoint), answer),
             }
         }
         (None, Err(last))
+    }
+
+    /// An endpoint said what a quorum contradicts: it is asked last from now on, and shown.
+    pub fn catch(&self, endpoint: usize, said: String, quorum_says: String) {
+        let Some(one) = self.all.get(endpoint) else { return };
+        guard::met(Guard::NodeCaught);
+        tracing::warn!(endpoint = %one.url, said, quorum_says, "a node contradicts a quorum");
+        let mut state = one.state.lock();
+        let times = state.caught.as_ref().map_or(0, |(caught, _)| caught.times) + 1;
+        let at_ms = self.clock.now_ms();
+        let until_ms = self.clock.monotonic_ms().saturating_add(CAUGHT_MS);
+        let caught = Caught { times, said, quorum_says, at_ms, asked_last: true };
+        state.caught = Some((caught, until_ms));
     }
 
     /// Asks this endpoint last for a while: it answers, but is behind or strange.
@@ -257,27 +281,30 @@ impl Endpoints {
 
     /// Endpoints to try: the healthy first, each group turned round by `start`. If every breaker is
     /// open, whoever may be probed.
-    fn order(&self, start: u64) -> Vec<usize> {
+    pub fn order(&self, start: u64) -> Vec<usize> {
         let now_ms = self.clock.monotonic_ms();
-        let (mut healthy, mut cooling) = (Vec::new(), Vec::new());
+        let (mut healthy, mut cooling, mut caught) = (Vec::new(), Vec::new(), Vec::new());
         for (index, one) in self.all.iter().enumerate() {
             let state = one.state.lock();
             if state.excluded.is_some() {
                 continue;
             }
-            match (state.breaker.admits(now_ms), now_ms < state.cooling_until_ms) {
-                (true, false) => healthy.push(index),
-                (true, true) => cooling.push(index),
-                (false, _) => {}
-            }
+            let group = match () {
+                () if !state.breaker.admits(now_ms) => continue,
+                () if state.is_caught(now_ms) => &mut caught,
+                () if now_ms < state.cooling_until_ms => &mut cooling,
+                () => &mut healthy,
+            };
+            group.push(index);
         }
-        for group in [&mut healthy, &mut cooling] {
+        for group in [&mut healthy, &mut cooling, &mut caught] {
             if !group.is_empty() {
                 let turn = (start % group.len() as u64) as usize;
                 group.rotate_left(turn);
             }
         }
         healthy.append(&mut cooling);
+        healthy.append(&mut caught);
         if healthy.is_empty() {
             healthy = (0..self.all.len()).filter(|one| self.excluded(*one).is_none()).collect();
         }
@@ -360,6 +387,12 @@ impl Drop for Admitted<'_> {
     }
 }
 
+impl State {
+    fn is_caught(&self, now_ms: u64) -> bool {
+        self.caught.as_ref().is_some_and(|(_, until_ms)| now_ms < *until_ms)
+    }
+}
+
 impl Endpoint {
     fn new(url: Url, settings: BreakerSettings) -> Self {
         let state = State {
@@ -370,6 +403,7 @@ impl Endpoint {
             errors: 0,
             latency_total_ms: 0,
             latency_last_ms: 0,
+            caught: None,
         };
         Self { url, state: Mutex::new(state) }
     }
@@ -388,6 +422,10 @@ impl Endpoint {
             errors: state.errors,
             latency_total_ms: state.latency_total_ms,
             latency_last_ms: state.latency_last_ms,
+            caught: state.caught.as_ref().map(|(caught, _)| {
+                let asked_last = state.is_caught(now_ms);
+                Caught { asked_last, ..caught.clone() }
+            }),
         }
     }
 }

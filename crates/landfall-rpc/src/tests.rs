@@ -102,8 +102,16 @@ impl World {
         self.clock.0.fetch_add(ms, Ordering::SeqCst);
     }
     async fn send(&self, rotation: u64) -> (Option<usize>, Result<(), RpcError>) {
+        self.send_but(rotation, &[]).await
+    }
+    async fn send_but(
+        &self,
+        rotation: u64,
+        but: &[usize],
+    ) -> (Option<usize>, Result<(), RpcError>) {
         let patience = Duration::from_secs(1);
-        let (to, answer) = self.endpoints.send_once(rotation, "send", &json!({}), patience).await;
+        let call = ("send", &json!({}));
+        let (to, answer) = self.endpoints.send_once(rotation, but, call, patience).await;
         (to, answer.map(|_| ()))
     }
     async fn read(&self) -> Result<usize, RpcError> {
@@ -299,6 +307,32 @@ async fn a_distrusted_endpoint_is_asked_last() {
     for rotation in 0..3 {
         assert_eq!(world.send(rotation).await.0, Some(1));
     }
+}
+
+#[tokio::test]
+async fn a_caught_endpoint_is_asked_after_everybody_else_and_shown() {
+    let world = world(&[("a", &[ok()]), ("b", &[ok()]), ("c", &[ok()])]);
+    assert_eq!(world.endpoints.snapshot()[0].caught, None);
+    world.endpoints.catch(0, "nonce 9".into(), "nonce 4".into());
+    world.endpoints.catch(0, "nonce 10".into(), "nonce 4".into());
+    world.endpoints.distrust(1, 5_000);
+    assert_eq!(world.endpoints.order(7), [2, 1, 0], "one that lags comes before it");
+    let caught = world.endpoints.snapshot()[0].caught.clone().unwrap();
+    assert_eq!((caught.times, caught.asked_last), (2, true));
+    assert_eq!((caught.said.as_str(), caught.quorum_says.as_str()), ("nonce 10", "nonce 4"));
+    world.pass_ms(600_000);
+    assert_eq!(world.endpoints.order(0), [0, 1, 2]);
+    let caught = world.endpoints.snapshot()[0].caught.clone().unwrap();
+    assert!(!caught.asked_last && caught.times == 2, "what it did is not forgotten");
+}
+
+#[tokio::test]
+async fn a_broadcast_passes_over_whoever_is_named() {
+    let world = world(&[("a", &[ok()]), ("b", &[ok()])]);
+    for rotation in 0..3 {
+        assert_eq!(world.send_but(rotation, &[1]).await.0, Some(0));
+    }
+    assert_eq!(world.send_but(0, &[0, 1]).await.0, None);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use landfall_core::attempt::{Attempt, Sighting};
+use landfall_core::attempt::{Attempt, Fate, Sighting};
 use landfall_core::store::{OpenAttempt, Opened, Result, Settled, Settlement, StoreError};
 use landfall_core::wound::{self, Wound};
 use landfall_core::{AttemptId, Epoch, LaneId, Nonce, Purpose, RailName, TransferId};
@@ -137,8 +137,10 @@ impl Tables {
     }
 
     pub(crate) fn attempts_after(&self, lane: &LaneId, above: Nonce, limit: usize) -> Vec<Attempt> {
-        let mut found =
-            self.attempts_where(|attempt| attempt.lane == *lane && attempt.nonce > above);
+        let mut found = self.attempts_where(|attempt| {
+            let is_sunk = matches!(attempt.fate, Some(Fate::Sunk(_)));
+            attempt.lane == *lane && attempt.nonce > above && !is_sunk
+        });
         found.truncate(limit);
         found
     }

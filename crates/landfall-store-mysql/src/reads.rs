@@ -278,6 +278,8 @@ impl Core {
         let above = int(above.0)?;
         self.attempts("nonce", |script| {
             of_lane(script.text(" WHERE"), lane).text(" AND a.nonce > ").int(above);
+            // As a fate is written: its name comes first.
+            script.text(r#" AND (f.fate IS NULL OR f.fate NOT LIKE '{"fate":"sunk"%')"#);
             script.text(" ORDER BY a.nonce LIMIT ").int(count(limit));
         })
         .await

@@ -290,7 +290,10 @@ impl Connections {
         above: Nonce,
         limit: usize,
     ) -> Result<Vec<Attempt>> {
-        let end = "WHERE l.id = $1 AND a.nonce > $2 ORDER BY a.nonce LIMIT $3";
+        // As a fate is written: its name comes first. Not as JSON: that refuses texts with \u0000.
+        let end = r#"WHERE l.id = $1 AND a.nonce > $2
+            AND (a.fate IS NULL OR a.fate NOT LIKE '{"fate":"sunk"%')
+            ORDER BY a.nonce LIMIT $3"#;
         let limit = time(limit as u64);
         self.attempts(end, &[&text(lane.as_str()), &int(above.0)?, &limit]).await
     }

@@ -3,7 +3,7 @@
 //! **Invariant:** a lane's nonce is used by one stored attempt and never given back.
 //! **Invariant:** once an attempt is decided, no transfer is carried by it.
 
-use landfall_core::attempt::{Attempt, Purpose, Sighting};
+use landfall_core::attempt::{Attempt, Fate, Purpose, Sighting};
 use landfall_core::store::{OpenAttempt, Opened, Settled, Settlement};
 use landfall_core::{AttemptId, Epoch, LaneId, Nonce, RailName, TransferId};
 use redis::{Pipeline, Value};
@@ -181,8 +181,21 @@ impl RedisStore {
         above: Nonce,
         limit: usize,
     ) -> Done<Vec<Attempt>> {
-        let Some(from) = above.0.checked_add(1) else { return Ok(Vec::new()) };
-        self.by_nonce(lane, &format!("[{}", padded(Nonce(from))), "+", limit).await
+        let (mut above, mut found) = (above, Vec::new());
+        loop {
+            let Some(from) = above.0.checked_add(1) else { return Ok(found) };
+            let page =
+                self.by_nonce(lane, &format!("[{}", padded(Nonce(from))), "+", limit).await?;
+            let Some(last) = page.last() else { return Ok(found) };
+            above = last.nonce;
+            let is_all = page.len() < limit;
+            let is_sunk = |attempt: &Attempt| matches!(attempt.fate, Some(Fate::Sunk(_)));
+            found.extend(page.into_iter().filter(|attempt| !is_sunk(attempt)));
+            if is_all || found.len() >= limit {
+                found.truncate(limit);
+                return Ok(found);
+            }
+        }
     }
 
     pub(crate) async fn at(&self, lane: &LaneId, nonce: Nonce) -> Done<Option<Attempt>> {

@@ -271,7 +271,10 @@ impl Reader<'_> {
         above: Nonce,
         limit: usize,
     ) -> Done<Vec<Attempt>> {
-        let end = "WHERE l.id = ?1 AND a.nonce > ?2 ORDER BY a.nonce LIMIT ?3";
+        // As a fate is written: its name comes first.
+        let end = r#"WHERE l.id = ?1 AND a.nonce > ?2
+            AND (f.fate IS NULL OR f.fate NOT LIKE '{"fate":"sunk"%')
+            ORDER BY a.nonce LIMIT ?3"#;
         self.attempts(end, &[&lane.as_str(), &int(above.0)?, &(limit as i64)])
     }
 

@@ -90,7 +90,7 @@ impl Case {
 pub async fn run(asked: &AdoptArguments, read: &ReadArguments) -> Result<()> {
     let show = Show::on_stdout(read.json);
     let desk = Desk::open(read).await?;
-    let marks = HighWater::open(&desk.folder.high_water())?;
+    let marks = HighWater::open(&desk.home.folder().high_water())?;
     let cases = gather(&desk, &marks, asked).await?;
     if cases.is_empty() {
         match show.json {
@@ -314,7 +314,7 @@ async fn fence(desk: &Desk, case: &Case, nonce: Nonce) -> Result<()> {
 
 /// Under the name of the instance whose folder this is: no relay of that name runs.
 async fn lease(desk: &Desk, lane: &LaneId) -> Result<Lane> {
-    let name = desk.folder.instance_name(desk.config.instance.name.as_deref())?;
+    let name = desk.home.folder().instance_name(desk.config.instance.name.as_deref())?;
     match desk.store.lease(lane, RailName::Near, &name, FENCE_LEASE_MS).await? {
         Leased::Yours(held) => Ok(held),
         Leased::Busy { holder, until_ms } => {

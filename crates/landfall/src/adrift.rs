@@ -19,7 +19,8 @@ use landfall_rail_near::{Auditor, NearRail, Seen, parse_lane_id};
 use serde_json::{Value, json};
 
 use crate::cli::{AdriftId, DecideArguments, Decided, ReadArguments};
-use crate::config::{self, Config, Need, Sources};
+use crate::config::{self, Config, Need};
+use crate::dev::ground::{Ground, ledger_sources};
 use crate::failure::{Failure, Result};
 use crate::folder::Folder;
 use crate::show::{Show, Style, Table, time};
@@ -104,16 +105,29 @@ fn age(ms: u64) -> String {
 /// A store that is open to be written to, for this process alone.
 struct Opened {
     config: Config,
-    folder: Folder,
+    home: Home,
     store: Arc<dyn Store>,
+}
+
+/// The data folder, taken, with the ledger that is kept in it where it is a trial's.
+pub enum Home {
+    Own(Folder),
+    Trial(Ground),
+}
+
+impl Home {
+    pub fn folder(&self) -> &Folder {
+        match self {
+            Home::Own(folder) => folder,
+            Home::Trial(ground) => &ground.folder,
+        }
+    }
 }
 
 impl Opened {
     /// Refused while a relay runs: two writers would not see each other's work.
     async fn to_write(read: &ReadArguments) -> Result<Opened> {
-        let data = read.data.as_ref().map(|path| path.display().to_string());
-        let sources =
-            Sources::surroundings(read.config.clone()).with_flag("instance.data", "--data", data);
+        let (sources, ground) = ledger_sources(&read.config, &read.data).await?;
         let config = config::load(&sources, Need::Ledger)?;
         // Reading first: a store that is not there must not be made, nor its folder.
         drop(wire::open_existing_store(&config).await?);
@@ -123,16 +137,19 @@ impl Opened {
                  command again, start it again ({failure})"
             ))
         };
-        let folder = Folder::take(&config.instance.data).map_err(stopped)?;
+        let home = match ground {
+            Some(ground) => Home::Trial(ground),
+            None => Home::Own(Folder::take(&config.instance.data).map_err(stopped)?),
+        };
         let store = wire::open_existing_store_to_write(&config, wire::clock()).await;
-        Ok(Opened { config, folder, store: store.map_err(stopped)? })
+        Ok(Opened { config, home, store: store.map_err(stopped)? })
     }
 }
 
 /// What writes about attempts need: the store, and the ledger.
 pub struct Desk {
     pub config: Config,
-    pub folder: Folder,
+    pub home: Home,
     pub store: Arc<dyn Store>,
     pub rail: NearRail,
     pub network: String,
@@ -140,9 +157,9 @@ pub struct Desk {
 
 impl Desk {
     pub async fn open(read: &ReadArguments) -> Result<Desk> {
-        let Opened { config, folder, store } = Opened::to_write(read).await?;
+        let Opened { config, home, store } = Opened::to_write(read).await?;
         let clock = wire::clock();
-        let network = match config.near.network.clone().or_else(|| folder.network()) {
+        let network = match config.near.network.clone().or_else(|| home.folder().network()) {
             Some(network) => network,
             None => {
                 let endpoints = wire::endpoints(&config, clock.clone())?;
@@ -150,7 +167,7 @@ impl Desk {
             }
         };
         let rail = wire::near_rail(&config, &network, clock)?;
-        Ok(Desk { config, folder, store, rail, network })
+        Ok(Desk { config, home, store, rail, network })
     }
 
     pub fn auditor(&self) -> Result<Auditor> {
@@ -197,7 +214,7 @@ async fn decide_attempt(
     };
     let now_ms = wire::clock().now_ms();
     // The folder is ours, so no relay of this name runs: a lane that it left is taken at once.
-    let name = desk.folder.instance_name(desk.config.instance.name.as_deref())?;
+    let name = desk.home.folder().instance_name(desk.config.instance.name.as_deref())?;
     let (store, rail) = (desk.store.as_ref(), &desk.rail);
     let decided = operate::decide(store, rail, &name, id, fate, &word, now_ms).await;
     let moved = decided.map_err(|error| match error {
@@ -227,6 +244,8 @@ struct Facts {
     final_height: u64,
     /// The last block in which it can land, by a quorum of nodes.
     expires_height: u64,
+    /// A sighting that a quorum does not refute.
+    sighted: Option<String>,
 }
 
 impl Facts {
@@ -241,8 +260,9 @@ impl Facts {
         let seen = auditor.seen(&attempt.hash, account, &token).await.map_err(said)?;
         // Where the nodes no longer know, what was noted when it was signed must do.
         let expires_height = desk.rail.expiry(attempt).await.unwrap_or(attempt.expires_height);
+        let sighted = desk.rail.standing_sighting(attempt).await.map_err(said)?;
         let (key_nonce, final_height) = (nonce.nonce.0, nonce.final_height);
-        Ok(Facts { seen, key_nonce, final_height, expires_height })
+        Ok(Facts { seen, key_nonce, final_height, expires_height, sighted })
     }
 
     fn json(&self) -> Value {
@@ -257,6 +277,7 @@ impl Facts {
             "key_nonce": self.key_nonce,
             "final_height": self.final_height,
             "expires_height": self.expires_height,
+            "sighted": self.sighted,
         })
     }
 }
@@ -264,11 +285,14 @@ impl Facts {
 /// Why the operator's word cannot be true, if so.
 fn contradiction(decided: Decided, attempt: &Attempt, facts: Option<&Facts>) -> Option<String> {
     let seen_final = attempt.sightings.iter().find(|sighting| sighting.was_final);
-    if let (Decided::Sunk, Some(sighting)) = (decided, seen_final) {
-        let endpoint = &sighting.endpoint;
-        return Some(format!("{endpoint} has shown it as final in block {}", sighting.block_hash));
+    let Some(facts) = facts else {
+        let sighting = seen_final.filter(|_| decided == Decided::Sunk)?;
+        let (endpoint, block) = (&sighting.endpoint, &sighting.block_hash);
+        return Some(format!("{endpoint} has shown it as final in block {block}"));
+    };
+    if let (Decided::Sunk, Some(why), Some(_)) = (decided, &facts.sighted, seen_final) {
+        return Some(format!("it was shown as final: {why}"));
     }
-    let facts = facts?;
     match (decided, &facts.seen) {
         (_, Seen::Unsettled) => Some("the ledger has it, not yet final; wait for it".into()),
         (Decided::Sunk, Seen::Done(_)) => Some("the ledger has it, and it paid".into()),
@@ -341,7 +365,8 @@ mod tests {
     }
 
     fn facts(seen: Seen, key_nonce: u64, final_height: u64) -> Facts {
-        Facts { seen, key_nonce, final_height, expires_height: attempt().expires_height }
+        let expires_height = attempt().expires_height;
+        Facts { seen, key_nonce, final_height, expires_height, sighted: None }
     }
 
     #[test]
@@ -358,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_once_seen_final_is_never_sunk_not_even_unchecked() {
+    fn what_was_seen_final_is_not_sunk_unless_a_quorum_refutes_it() {
         let mut attempt = attempt();
         assert!(contradiction(Decided::Sunk, &attempt, None).is_none());
         attempt.sightings.push(Sighting {
@@ -370,6 +395,10 @@ mod tests {
         });
         assert!(contradiction(Decided::Sunk, &attempt, None).is_some());
         assert!(contradiction(Decided::Landed, &attempt, None).is_none());
+        let refuted = facts(Seen::Unknown, 7, 50);
+        assert!(contradiction(Decided::Sunk, &attempt, Some(&refuted)).is_none());
+        let sighted = Facts { sighted: Some("http://one has seen it".into()), ..refuted };
+        assert!(contradiction(Decided::Sunk, &attempt, Some(&sighted)).is_some());
     }
 
     #[test]

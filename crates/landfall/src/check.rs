@@ -1,117 +1,179 @@
 //! `landfall check`: reads the configuration as `serve` would, then tries everything it names.
 //!
 //! Changes nothing: it makes no store, takes no lane, sends nothing to the ledger but questions.
+//! What is no mistake, but had better be known before it is relied on, is a note.
 
 use landfall_core::courier::Courier;
 use landfall_core::rail::{Rail, RailError};
 use serde_json::{Value, json};
 
 use crate::cli::CheckArguments;
-use crate::config::{self, Config, Need, Sources, StoreUrl};
+use crate::config::{self, Config, Mistake, Mistakes, Need, StoreUrl};
+use crate::dev::ground::ledger_sources;
 use crate::failure::{Failure, Result};
 use crate::show::{Show, Style};
-use crate::wire;
+use crate::wire::{self, Agreement};
 
 /// What one trial came to.
 struct Finding {
     what: &'static str,
-    good: bool,
+    mark: Mark,
     detail: String,
+    /// For programs, beside the above.
+    facts: Value,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    Good,
+    /// It works, and somebody should know what it means.
+    Note,
+    Bad,
+}
+
+impl Finding {
+    fn new(what: &'static str, found: std::result::Result<String, String>) -> Finding {
+        let mark = if found.is_ok() { Mark::Good } else { Mark::Bad };
+        Finding { what, mark, detail: found.unwrap_or_else(|why| why), facts: json!({}) }
+    }
 }
 
 pub async fn run(arguments: &CheckArguments) -> Result<()> {
-    let data = arguments.data.as_ref().map(|path| path.display().to_string());
-    let sources =
-        Sources::surroundings(arguments.config.clone()).with_flag("instance.data", "--data", data);
-    let config = config::load(&sources, Need::Serve)?;
+    // A trial's ledger lives until the end.
+    let (sources, _ground) = ledger_sources(&arguments.config, &arguments.data).await?;
+    let show = Show::on_stdout(arguments.json);
+    let config = match config::load(&sources, Need::Serve) {
+        Ok(config) => config,
+        Err(mistakes) if show.json => {
+            print(&show, &[mistaken(&mistakes)]);
+            return Err(Failure::Mistaken(String::new()));
+        }
+        Err(mistakes) => return Err(mistakes.into()),
+    };
     let mut findings = vec![
-        Finding { what: "configuration", good: true, detail: "no mistakes".into() },
+        Finding::new("configuration", Ok("no mistakes".into())),
         folder(&config),
         store(&config).await,
     ];
     if config.has_near() {
-        findings.push(ledger(&config).await);
+        findings.push(Finding::new("NEAR", try_ledger(&config).await));
+        findings.push(nodes(wire::agreement(&config)?));
     }
     if config.has_internal() {
         findings.push(services(&config).await);
     }
-    let show = Show::on_stdout(arguments.json);
     print(&show, &findings);
-    match findings.iter().all(|finding| finding.good) {
-        true => Ok(()),
-        false => Err(Failure::No(String::new())),
+    match findings.iter().any(|finding| finding.mark == Mark::Bad) {
+        false => Ok(()),
+        true => Err(Failure::No(String::new())),
     }
 }
 
 fn print(show: &Show, findings: &[Finding]) {
     if show.json {
         let one = |found: &Finding| {
-            let (what, good, detail) = (found.what, found.good, &found.detail);
-            json!({"check": what, "ok": good, "detail": detail})
+            let mut one = found.facts.clone();
+            one["check"] = json!(found.what);
+            one["ok"] = json!(found.mark != Mark::Bad);
+            one["detail"] = json!(found.detail);
+            one
         };
         show.value(&Value::Array(findings.iter().map(one).collect()));
         return;
     }
     for finding in findings {
-        let mark = match finding.good {
-            true => show.paint(Style::Good, "ok  "),
-            false => show.paint(Style::Bad, "FAIL"),
+        let mark = match finding.mark {
+            Mark::Good => show.paint(Style::Good, "ok  "),
+            Mark::Note => show.paint(Style::Warn, "NOTE"),
+            Mark::Bad => show.paint(Style::Bad, "FAIL"),
         };
         show.line(&format!("{mark}  {:<14}{}", finding.what, finding.detail));
     }
 }
 
+fn mistaken(mistakes: &Mistakes) -> Finding {
+    let one = |mistake: &Mistake| {
+        json!({
+            "place": mistake.place.to_string(),
+            "setting": mistake.setting,
+            "message": mistake.message,
+            "remedy": mistake.remedy,
+        })
+    };
+    let list: Vec<Value> = mistakes.0.iter().map(one).collect();
+    let found = Finding::new("configuration", Err(mistakes.to_string()));
+    Finding { facts: json!({"mistakes": list}), ..found }
+}
+
 /// The nearest folder that exists must take new files.
 fn folder(config: &Config) -> Finding {
-    let what = "data folder";
     let data = &config.instance.data;
     let path = std::path::absolute(data).unwrap_or_else(|_| data.clone());
     let there = path.ancestors().find(|folder| folder.is_dir()).unwrap_or(&path);
     let probe = there.join(format!(".landfall-check-{}", std::process::id()));
-    match std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe)) {
-        Ok(()) if there == path => {
-            Finding { what, good: true, detail: format!("{} can be written", data.display()) }
-        }
-        Ok(()) => Finding { what, good: true, detail: format!("{} will be made", data.display()) },
-        Err(error) => {
-            let detail = format!("{} cannot be written ({error})", there.display());
-            Finding { what, good: false, detail }
-        }
-    }
+    let tried = std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe));
+    let becomes = if there == path { "can be written" } else { "will be made" };
+    let found = tried
+        .map(|()| format!("{} {becomes}", data.display()))
+        .map_err(|error| format!("{} cannot be written ({error})", there.display()));
+    Finding::new("data folder", found)
 }
 
 async fn store(config: &Config) -> Finding {
-    let what = "store";
-    let found = match config.store_url() {
-        StoreUrl::Memory => Ok("memory: forgets everything on exit".to_owned()),
-        StoreUrl::Sqlite(path) if !path.exists() => Ok(format!("{} will be made", path.display())),
-        _ => holdings(config).await,
-    };
-    Finding { what, good: found.is_ok(), detail: found.unwrap_or_else(|why| why) }
+    let found = holdings(config).await.map_err(|failure| failure.to_string());
+    Finding::new("store", found)
 }
 
-async fn holdings(config: &Config) -> std::result::Result<String, String> {
-    let store = wire::open_existing_store(config).await.map_err(|failure| failure.to_string())?;
-    let counts = store.counts().await.map_err(|error| error.to_string())?;
-    let transfers: u64 = counts.iter().map(|(_, count)| count).sum();
-    let id = store.identity().await.map_err(|error| error.to_string())?.id;
+async fn holdings(config: &Config) -> Result<String> {
+    match config.store_url() {
+        StoreUrl::Memory => return Ok("memory: forgets everything on exit".to_owned()),
+        StoreUrl::Sqlite(path) if !wire::is_there(&path)? => {
+            return Ok(format!("{} will be made", path.display()));
+        }
+        _ => {}
+    }
+    let store = wire::open_existing_store(config).await?;
+    let transfers: u64 = store.counts().await?.iter().map(|(_, count)| count).sum();
+    let id = store.identity().await?.id;
     Ok(format!("store {id} holds {transfers} transfers"))
 }
 
 async fn services(config: &Config) -> Finding {
-    let what = "services";
     let tried = match wire::internal_rail(config, wire::clock()) {
         Ok(rail) => rail.check().await.map_err(|error| error.to_string()),
         Err(failure) => Err(failure.to_string()),
     };
-    Finding { what, good: tried.is_ok(), detail: tried.unwrap_or_else(|why| why) }
+    Finding::new("services", tried)
 }
 
-async fn ledger(config: &Config) -> Finding {
-    let what = "NEAR";
-    match try_ledger(config).await {
-        Ok(detail) => Finding { what, good: true, detail },
-        Err(detail) => Finding { what, good: false, detail },
+/// Whose word is taken.
+fn nodes(agreement: Agreement) -> Finding {
+    let Agreement { nodes, quorum } = agreement;
+    let alone = quorum == 1;
+    let detail = match (nodes, quorum) {
+        (1, _) => "this node is believed alone: if it lies, payouts are told COMPLETED that were \
+                   never paid, or are paid twice; of three in near.rpc_urls two would have to agree"
+            .to_owned(),
+        (_, 1) => format!(
+            "each of {nodes} nodes is believed alone, as near.quorum is 1: if one lies, payouts \
+             are told COMPLETED that were never paid, or are paid twice; without it, a majority \
+             must agree"
+        ),
+        _ => format!("{quorum} of {nodes} must agree; {}", what_holds(nodes, quorum)),
+    };
+    let mark = if alone { Mark::Note } else { Mark::Good };
+    Finding { what: "NEAR nodes", mark, detail, facts: json!({"nodes": nodes, "quorum": quorum}) }
+}
+
+fn what_holds(nodes: usize, quorum: usize) -> String {
+    let liars = match quorum - 1 {
+        1 => "one that lies decides nothing".to_owned(),
+        few => format!("{few} that lie decide nothing"),
+    };
+    match nodes - quorum {
+        0 => format!("{liars}, but with one away nothing is decided at all"),
+        1 => format!("{liars}, and one may be away"),
+        few => format!("{liars}, and {few} may be away"),
     }
 }
 
@@ -130,4 +192,24 @@ async fn try_ledger(config: &Config) -> std::result::Result<String, String> {
         RailError::Unavailable(why) => format!("{why}; are near.rpc_urls right and reachable?"),
         RailError::Misconfigured(why) => why,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(nodes: usize, quorum: usize, mark: Mark, said: &str) {
+        let found = super::nodes(Agreement { nodes, quorum });
+        assert!(found.mark == mark && found.detail.contains(said), "{}", found.detail);
+        assert_eq!(found.facts, json!({"nodes": nodes, "quorum": quorum}));
+    }
+
+    #[test]
+    fn it_says_how_many_nodes_must_agree() {
+        check(1, 1, Mark::Note, "this node is believed alone");
+        check(3, 1, Mark::Note, "each of 3 nodes is believed alone");
+        check(2, 2, Mark::Good, "2 of 2 must agree; one that lies decides nothing, but with one");
+        check(3, 2, Mark::Good, "2 of 3 must agree; one that lies decides nothing, and one may");
+        check(5, 3, Mark::Good, "3 of 5 must agree; 2 that lie decide nothing, and 2 may");
+    }
 }

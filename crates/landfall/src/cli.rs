@@ -73,6 +73,25 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// A script that teaches a shell these commands.
+    #[command(after_help = COMPLETIONS)]
+    Completions {
+        #[arg(value_enum)]
+        shell: ShellName,
+    },
+}
+
+/// For `landfall completions --help`: where each shell looks for it.
+const COMPLETIONS: &str = "\
+bash  landfall completions bash > ~/.local/share/bash-completion/completions/landfall
+zsh   landfall completions zsh > \"${fpath[1]}/_landfall\"
+fish  landfall completions fish > ~/.config/fish/completions/landfall.fish";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ShellName {
+    Bash,
+    Zsh,
+    Fish,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -200,8 +219,8 @@ pub struct ListArguments {
     /// Only ids below this one: the next page.
     #[arg(long)]
     pub before: Option<u64>,
-    #[arg(long, default_value_t = 50)]
-    pub limit: usize,
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    pub limit: u32,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -302,17 +321,20 @@ pub enum Decided {
 #[derive(Debug, Clone, Args)]
 pub struct TortureArguments {
     /// How many seeds; 1000, or just one if --seed is given, or as many as fit if --minutes is.
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pub seeds: Option<u64>,
     /// The first seed.
     #[arg(long)]
     pub seed: Option<u64>,
     /// Begins no new seed after so many minutes.
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pub minutes: Option<u64>,
     /// Writes the whole history of every seed to torture-SEED.trace.
     #[arg(long)]
     pub trace: bool,
+    /// Exits with 4 if the seeds together never met one of the guards on the way to a payment.
+    #[arg(long)]
+    pub all_guards: bool,
     /// Switches faults off, by name: crash,freeze,…
     #[arg(long, value_delimiter = ',')]
     pub without: Vec<String>,

@@ -28,7 +28,7 @@ Exit codes:
 pub enum Failure {
     /// The answer is no. Everything worth saying was said already if the text is empty.
     No(String),
-    /// The user has to mend something first.
+    /// The user has to mend something first. The same of an empty text.
     Mistaken(String),
     /// Something outside does not work.
     Unable(String),

@@ -25,11 +25,12 @@ mod wire;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
+use clap_complete::Shell;
 use landfall_core::store::Store;
 
-use cli::{Adrift, Arguments, Command, Lanes, Ledger, ReadArguments, Transfers};
-use config::{Need, Sources};
+use cli::{Adrift, Arguments, Command, Lanes, Ledger, ReadArguments, ShellName, Transfers};
+use config::Need;
 use failure::Result;
 use show::Show;
 
@@ -91,6 +92,7 @@ async fn run(command: Command) -> Result<()> {
         // Answered before there was a runtime.
         Command::Torture(_) => Ok(()),
         Command::Settings { markdown, json } => settings(markdown, json),
+        Command::Completions { shell } => completions(shell),
     }
 }
 
@@ -113,12 +115,23 @@ async fn transfers(ask: Transfers) -> Result<()> {
 
 /// The store to read, and how to show it.
 async fn reading(read: &ReadArguments) -> Result<(Arc<dyn Store>, Show)> {
-    let data = read.data.as_ref().map(|path| path.display().to_string());
-    let sources =
-        Sources::surroundings(read.config.clone()).with_flag("instance.data", "--data", data);
+    let sources = dev::ground::store_sources(&read.config, &read.data)?;
     let config = config::load(&sources, Need::Store)?;
     let store = wire::open_existing_store(&config).await?;
     Ok((store, Show::on_stdout(read.json)))
+}
+
+fn completions(shell: ShellName) -> Result<()> {
+    let shell = match shell {
+        ShellName::Bash => Shell::Bash,
+        ShellName::Zsh => Shell::Zsh,
+        ShellName::Fish => Shell::Fish,
+    };
+    // Into memory first: a pipe that closes early is no failure of ours.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "landfall", &mut script);
+    show::say(String::from_utf8_lossy(&script).trim_end());
+    Ok(())
 }
 
 fn settings(markdown: bool, json: bool) -> Result<()> {

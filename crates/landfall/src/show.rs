@@ -1,6 +1,7 @@
 //! What people see: tables and colour on a terminal, plain text in a pipe, JSON when asked for.
 //!
-//! Colour goes only to a terminal, and never when `NO_COLOR` is set.
+//! Colour goes only to a terminal, and never when `NO_COLOR` is set. A table that can be narrowed
+//! is as narrow as its terminal; in a pipe it is whole.
 
 use std::io::{IsTerminal, Write};
 
@@ -36,13 +37,16 @@ pub struct Show {
     pub json: bool,
     pub colour: bool,
     pub terminal: bool,
+    /// Columns of the terminal, if it is one that tells.
+    pub columns: Option<usize>,
 }
 
 impl Show {
     pub fn on_stdout(json: bool) -> Show {
         let terminal = std::io::stdout().is_terminal();
-        let colour = terminal && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty());
-        Show { json, colour, terminal }
+        let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+        let columns = size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
+        Show { json, colour: may_colour(terminal), terminal, columns }
     }
 
     pub fn paint(&self, style: Style, text: &str) -> String {
@@ -69,6 +73,11 @@ impl Show {
     }
 }
 
+/// Whether what goes there may have colours.
+pub fn may_colour(terminal: bool) -> bool {
+    terminal && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty())
+}
+
 /// A line on standard output.
 pub fn say(text: &str) {
     // A closed pipe (`| head`) is no failure of ours.
@@ -76,16 +85,29 @@ pub fn say(text: &str) {
     let _ = std::io::stdout().flush();
 }
 
+/// Between two columns of a table.
+const GAP: usize = 2;
+
 /// Rows under a head, in columns as wide as their widest cell.
 #[derive(Debug, Default)]
 pub struct Table {
     head: Vec<&'static str>,
     rows: Vec<Vec<(Style, String)>>,
+    /// Columns whose cells may be cut on a narrow terminal, and to what.
+    cuts: Vec<(&'static str, usize)>,
+    /// Columns that a narrow terminal goes without, the first to go first.
+    spares: Vec<&'static str>,
 }
 
 impl Table {
     pub fn new(head: &[&'static str]) -> Table {
-        Table { head: head.to_vec(), rows: Vec::new() }
+        Table { head: head.to_vec(), ..Table::default() }
+    }
+
+    /// How to make it fit a narrow terminal.
+    pub fn narrowing(mut self, cuts: &[(&'static str, usize)], spares: &[&'static str]) -> Table {
+        (self.cuts, self.spares) = (cuts.to_vec(), spares.to_vec());
+        self
     }
 
     pub fn row(&mut self, cells: Vec<(Style, String)>) {
@@ -102,21 +124,62 @@ impl Table {
         widths
     }
 
+    fn least(&self, column: usize, width: usize) -> usize {
+        let cut = self.cuts.iter().find(|(name, _)| *name == self.head[column]);
+        cut.map_or(width, |(name, least)| width.min((*least).max(name.len())))
+    }
+
+    /// The width of each column; none for those that are left out.
+    fn fitted(&self, columns: Option<usize>) -> Vec<Option<usize>> {
+        let mut widths: Vec<Option<usize>> = self.widths().into_iter().map(Some).collect();
+        let Some(most) = columns else { return widths };
+        let least = |widths: &[Option<usize>]| {
+            let shown = widths.iter().enumerate();
+            total(shown.filter_map(|(column, width)| width.map(|width| self.least(column, width))))
+        };
+        for spare in &self.spares {
+            if least(&widths) <= most {
+                break;
+            }
+            if let Some(column) = self.head.iter().position(|name| name == spare) {
+                widths[column] = None;
+            }
+        }
+        // The widest that may be cut gives way, until it fits or nothing is left to give.
+        while total(widths.iter().flatten().copied()) > most {
+            let can_give = |column: &usize| {
+                widths[*column].is_some_and(|width| width > self.least(*column, width))
+            };
+            let widest = (0..widths.len()).filter(can_give).max_by_key(|column| widths[*column]);
+            let Some(column) = widest else { break };
+            widths[column] = widths[column].map(|width| width - 1);
+        }
+        widths
+    }
+
     fn render(&self, show: &Show) -> String {
-        let widths = self.widths();
+        let widths = self.fitted(show.columns);
         let head: Vec<(Style, String)> =
             self.head.iter().map(|name| (Style::Dim, (*name).to_owned())).collect();
         let mut text = String::new();
         for row in std::iter::once(&head).chain(&self.rows) {
-            let cells = row.iter().zip(&widths).map(|((style, cell), width)| {
+            let cells = row.iter().zip(&widths).filter_map(|((style, cell), width)| {
+                let width = (*width)?;
+                let cell = ends(cell, width);
                 let padding = " ".repeat(width.saturating_sub(cell.chars().count()));
-                format!("{}{padding}", show.paint(*style, cell))
+                Some(format!("{}{padding}", show.paint(*style, &cell)))
             });
-            text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+            text.push_str(cells.collect::<Vec<_>>().join(&" ".repeat(GAP)).trim_end());
             text.push('\n');
         }
         text
     }
+}
+
+/// How wide columns of these widths are together.
+fn total(widths: impl Iterator<Item = usize>) -> usize {
+    let (columns, sum) = widths.fold((0, 0), |(columns, sum), width| (columns + 1, sum + width));
+    sum + GAP * usize::saturating_sub(columns, 1)
 }
 
 /// A time as people and programs read it: RFC 3339, UTC.
@@ -158,14 +221,27 @@ mod tests {
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
-        let show = Show { json: false, colour: false, terminal: false };
+        let show = Show { json: false, colour: false, terminal: false, columns: None };
         assert_eq!(table().render(&show), "KEY        STATUS\npayroll-1  COMPLETED\n");
     }
 
     #[test]
     fn colour_is_for_terminals_alone() {
-        let show = Show { json: false, colour: true, terminal: true };
+        let show = Show { json: false, colour: true, terminal: true, columns: None };
         assert!(table().render(&show).contains("\x1b[32mCOMPLETED\x1b[0m"));
+    }
+
+    fn narrow(columns: usize) -> String {
+        let show = Show { json: false, colour: false, terminal: true, columns: Some(columns) };
+        table().narrowing(&[("KEY", 5)], &["STATUS"]).render(&show)
+    }
+
+    #[test]
+    fn a_narrow_terminal_cuts_what_may_be_cut_and_then_goes_without_what_can_be_spared() {
+        assert_eq!(narrow(20), "KEY        STATUS\npayroll-1  COMPLETED\n");
+        assert_eq!(narrow(17), "KEY     STATUS\npay…-1  COMPLETED\n");
+        assert_eq!(narrow(15), "KEY\npayroll-1\n");
+        assert_eq!(narrow(3), "KEY\npa…-1\n", "never below the least");
     }
 
     #[test]

@@ -12,12 +12,14 @@ use serde_json::{Value, json};
 
 use crate::cli::{ListArguments, WatchArguments};
 use crate::failure::{Failure, Result};
-use crate::show::{Show, Style, Table, ends, short, time};
+use crate::show::{Show, Style, Table, short, time};
 
 /// How often a watched store is read again: as often as a person can follow.
 const WATCH: Duration = Duration::from_millis(500);
-/// Characters of an account id that fit a table.
-const RECEIVER_WIDTH: usize = 32;
+/// Characters that tell keys and accounts apart on a narrow terminal.
+const NAME_WIDTH: usize = 10;
+/// The same of assets.
+const ASSET_WIDTH: usize = 7;
 /// Characters of a hash that tell it from others.
 const HASH_WIDTH: usize = 12;
 
@@ -46,31 +48,51 @@ pub async fn list(store: &Arc<dyn Store>, show: &Show, asked: &ListArguments) ->
         transfers.extend(store.list(filter).await?);
     }
     transfers.sort_by_key(|transfer| std::cmp::Reverse(transfer.id));
-    transfers.truncate(asked.limit);
+    transfers.truncate(asked.limit as usize);
     if show.json {
         show.value(&transfers.iter().map(|one| transfer_json(one, None)).collect());
         return Ok(());
     }
-    let mut table =
-        Table::new(&["ID", "KEY", "STATUS", "RECEIVER", "AMOUNT", "TX", "RETRIES", "CREATED"]);
-    for transfer in &transfers {
-        table.row(vec![
-            (Style::Dim, transfer.id.to_string()),
-            (Style::Bold, transfer.key.clone()),
-            (style_of(transfer.state), transfer.state.name().to_owned()),
-            (Style::Plain, ends(&transfer.payload.receiver(), RECEIVER_WIDTH)),
-            (Style::Plain, transfer.payload.amount().to_string()),
-            (Style::Dim, short(transfer.tx_hash.as_deref().unwrap_or("-"), HASH_WIDTH)),
-            (Style::Plain, transfer.retry_count.to_string()),
-            (Style::Dim, time(transfer.created_ms)),
-        ]);
-    }
-    show.table(&table);
-    if transfers.len() == asked.limit {
+    show.table(&table_of(&transfers));
+    if transfers.len() == asked.limit as usize {
         let last = transfers.last().map_or(0, |transfer| transfer.id.0);
         show.line(&show.paint(Style::Dim, &format!("more: add --before {last}")));
     }
     Ok(())
+}
+
+/// Amounts are in the asset's own units, and never cut: half of one would be another.
+fn table_of(transfers: &[Transfer]) -> Table {
+    // Without API keys nobody has one.
+    let tenants = transfers.iter().any(|transfer| !transfer.tenant.is_empty());
+    let mut head = vec!["ID", "RAIL", "KEY", "STATUS", "RECEIVER", "AMOUNT", "ASSET", "TX"];
+    head.extend(["RETRIES", "CREATED"]);
+    head.extend(tenants.then_some("TENANT"));
+    let names = ["KEY", "RECEIVER", "TENANT"].map(|name| (name, NAME_WIDTH));
+    let cuts = [names.as_slice(), &[("ASSET", ASSET_WIDTH)]].concat();
+    let spares = ["RETRIES", "TX", "CREATED", "ID", "TENANT", "RAIL", "RECEIVER"];
+    let mut table = Table::new(&head).narrowing(&cuts, &spares);
+    for transfer in transfers {
+        let (amount, asset) = match &transfer.payload {
+            Payload::Near(payout) => (payout.amount.to_string(), payout.token.clone()),
+            Payload::Internal(order) => (order.shown_amount(), order.asset.to_string()),
+        };
+        let mut row = vec![
+            (Style::Dim, transfer.id.to_string()),
+            (Style::Plain, transfer.payload.rail().to_string()),
+            (Style::Bold, transfer.key.clone()),
+            (style_of(transfer.state), transfer.state.name().to_owned()),
+            (Style::Plain, transfer.payload.receiver().into_owned()),
+            (Style::Plain, amount),
+            (Style::Plain, asset),
+            (Style::Dim, short(transfer.tx_hash.as_deref().unwrap_or("-"), HASH_WIDTH)),
+            (Style::Plain, transfer.retry_count.to_string()),
+            (Style::Dim, time(transfer.created_ms)),
+        ];
+        row.extend(tenants.then(|| (Style::Plain, transfer.tenant.clone())));
+        table.row(row);
+    }
+    table
 }
 
 /// One for every state of that name: rails may share a name.
@@ -84,7 +106,7 @@ fn filters(asked: &ListArguments) -> Result<Vec<ListFilter>> {
         state,
         receiver: asked.receiver.clone(),
         before: asked.before.map(TransferId),
-        limit: asked.limit,
+        limit: asked.limit as usize,
         ..ListFilter::default()
     };
     Ok(states.into_iter().map(filter).collect())

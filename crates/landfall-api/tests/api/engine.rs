@@ -114,6 +114,7 @@ impl Rail for Obliging {
             errors: 0,
             breaker_open: false,
             mean_latency_ms: 1.0,
+            caught: None,
         }]
     }
 

@@ -18,6 +18,7 @@ fn endpoint(up: bool) -> EndpointHealth {
         errors: 1,
         breaker_open: !up,
         mean_latency_ms: 2.5,
+        caught: None,
     }
 }
 
@@ -63,6 +64,7 @@ async fn a_healthy_relay_says_so_in_every_detail() {
                     "errors": 1,
                     "breaker": "closed",
                     "mean_latency_ms": 2.5,
+                    "caught": null,
                 }],
                 "lanes": {"held": 2, "halted": 0},
                 "adrift": 1,

@@ -28,6 +28,7 @@ checks!(World:
     a_sighting_by_an_old_epoch_is_refused,
     a_sighting_of_a_decided_or_unknown_attempt_is_refused,
     attempts_are_found_by_lane_nonce_and_rail,
+    sunk_attempts_do_not_crowd_out_later_ones,
     decided_attempts_are_paged_by_id,
 );
 
@@ -306,6 +307,32 @@ async fn attempts_are_found_by_lane_nonce_and_rail(world: World) {
     assert_eq!(store.attempts_after(&first.lane, LEDGER_NONCE, 2).await, Ok(vec![a0, a1]));
     assert_eq!(store.attempts_after(&LaneId::new("none"), Nonce(0), 2).await, Ok(vec![]));
     assert_eq!(store.attempt(AttemptId(b0.id.0 + 100)).await, Ok(None));
+}
+
+/// They explain nothing, however many there are between an attempt and the one that passed it.
+async fn sunk_attempts_do_not_crowd_out_later_ones(world: World) {
+    let held = world.started("lane").await;
+    let first = world.open(&held, 0, &world.accept_ready(&["first"]).await).await;
+    let mut expected = Vec::new();
+    for offset in 1..12 {
+        let fence = world.open(&held, offset, &[]).await;
+        match offset {
+            // Left open.
+            7 | 11 => expected.push(fence),
+            9 => {
+                world.settle(world.settlement(&held, &fence, Event::Landed).await).await;
+                expected.extend(world.store.attempt(fence.id).await.expect("read"));
+            }
+            _ => _ = world.settle(world.settlement(&held, &fence, Event::Sunk).await).await,
+        }
+    }
+    for limit in 0..=4 {
+        let after = world.store.attempts_after(&held.lane, first.nonce, limit).await;
+        assert_eq!(after, Ok(expected[..limit.min(3)].to_vec()), "at most {limit}");
+    }
+    let sunk = Nonce(first.nonce.0 + 1);
+    let stored = world.store.attempt_at(&held.lane, sunk).await.expect("read");
+    assert!(stored.is_some_and(|stored| stored.fate.is_some()), "it is still there");
 }
 
 async fn decided_attempts_are_paged_by_id(world: World) {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use landfall_core::courier::{Courier, Doubt, Known, Step, Turn};
 use landfall_core::internal::{self, Asked, Asset, Order, State as Place, Terms};
+use landfall_core::queue::Queue;
 use landfall_core::rail::{EndpointHealth, RailError};
 use landfall_core::store::{Accepted, Store};
 use landfall_core::{
@@ -17,6 +18,7 @@ use landfall_engine::operate::{OperateError, rule};
 use landfall_engine::{Engine, Parts, Settings, Submission};
 use landfall_lanes::{HighWater, TimerClock};
 use landfall_queue_ring::RingQueue;
+use landfall_queue_store::{Settings as QueueSettings, StoreQueue};
 use landfall_store_memory::MemoryStore;
 use parking_lot::Mutex;
 
@@ -171,9 +173,19 @@ async fn start(
     courier: &Arc<FakeCourier>,
     settings: &Settings,
 ) -> Arc<Engine> {
+    start_with(Arc::new(RingQueue::new(4)), clock, store, courier, settings).await
+}
+
+async fn start_with(
+    queue: Arc<dyn Queue>,
+    clock: &Arc<dyn Clock>,
+    store: Arc<dyn Store>,
+    courier: &Arc<FakeCourier>,
+    settings: &Settings,
+) -> Arc<Engine> {
     let parts = Parts {
         store,
-        queue: Arc::new(RingQueue::new(4)),
+        queue,
         rails: Vec::new(),
         couriers: vec![courier.clone()],
         clock: clock.clone(),
@@ -223,6 +235,31 @@ async fn a_doubt_is_retried_for_ever_and_the_next_turn_looks_first() {
     assert!(turns[2..31].iter().all(|turn| *turn == ("source_pending", false, false)));
     let retries = town.trail("k").await.iter().filter(|name| **name == "RETRY").count();
     assert!((10..20).contains(&retries), "the trail is kept short: {retries}");
+}
+
+/// The store as its own queue claims what the sweeper would claim, no sooner.
+#[tokio::test(start_paused = true)]
+async fn the_longest_backoff_is_kept_whatever_the_queue() {
+    let settings = Settings { backoff_max_ms: HOUR_MS, ..Settings::default() };
+    let mut town = Town::with(settings.clone()).await;
+    town.engine.abort().await;
+    let claims = QueueSettings::beside_sweeper(settings.sweep_push_ms, settings.horizon_ms());
+    let (clock, store) = (town.clock.clone(), town.store.clone());
+    let queues: [Arc<dyn Queue>; 2] = [
+        Arc::new(RingQueue::new(4)),
+        Arc::new(StoreQueue::new(store.clone(), clock.clone(), claims)),
+    ];
+    for (name, queue) in ["ring", "store"].into_iter().zip(queues) {
+        town.courier = Arc::default();
+        town.engine = start_with(queue, &clock, store.clone(), &town.courier, &town.settings).await;
+        town.script([Step::Go(Known::events(&[Event::SourceCall]))]);
+        town.script((0..100_000).map(|_| doubt("timeout")));
+        town.submit(name).await;
+        town.pass(HOUR_MS / 4).await;
+        let turns = town.turns().len();
+        assert!((10..20).contains(&turns), "{name}: {turns} calls");
+        town.engine.abort().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

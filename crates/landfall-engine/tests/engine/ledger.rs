@@ -2,6 +2,7 @@
 //! the network does to messages.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use landfall_core::attempt::{Landing, Outcome, Shortage, Sighting, Signed};
@@ -42,11 +43,21 @@ pub struct State {
     pub height: u64,
     /// Receivers that unregister themselves when a payment is about to land, so many times.
     pub unregistering: BTreeMap<String, u32>,
+    /// What becomes of registrations of a receiver and of payments to it, if they fail.
+    pub unpreparable: BTreeMap<String, Outcome>,
+    pub unpayable: BTreeMap<String, Outcome>,
+    /// What becomes of all payments, if they fail.
+    pub outage: Option<Outcome>,
+    /// How many members each reverted attempt had, in order.
+    pub reverted: Vec<usize>,
+    /// Broadcasts that have not landed yet, and the most there were at once.
+    pub in_flight: usize,
+    pub in_flight_max: usize,
 }
 
 pub struct FakeRail {
     pub lanes: Vec<LaneId>,
-    pub state: Mutex<State>,
+    pub state: Arc<Mutex<State>>,
     pub net: Mutex<Net>,
     /// Blind to everything: every question fails.
     pub down: Mutex<bool>,
@@ -74,9 +85,20 @@ impl FakeRail {
             (0..lanes).map(|n| LaneId::new(format!("near:test:relay:k{n}"))).collect();
         let nonces = lanes.iter().map(|lane| (lane.clone(), 100)).collect();
         let state = State { nonces, balance: 1_000_000, native: 100, ..State::default() };
+        FakeRail::on(lanes, Arc::new(Mutex::new(state)))
+    }
+
+    /// Another worker's way to the same ledger, with keys of its own.
+    pub fn beside(&self, lanes: &[LaneId]) -> FakeRail {
+        let mut state = self.state.lock();
+        lanes.iter().for_each(|lane| _ = state.nonces.entry(lane.clone()).or_insert(100));
+        FakeRail::on(lanes.to_vec(), self.state.clone())
+    }
+
+    fn on(lanes: Vec<LaneId>, state: Arc<Mutex<State>>) -> FakeRail {
         FakeRail {
             lanes,
-            state: Mutex::new(state),
+            state,
             net: Mutex::new(Net::Good),
             down: Mutex::new(false),
             blind: Mutex::new(false),
@@ -97,6 +119,13 @@ impl FakeRail {
         *used = tx.nonce;
         state.height += 1;
         let outcomes = match tx.purpose.as_str() {
+            "prepare" if tx.actions.iter().any(|one| state.unpreparable.contains_key(&one.0)) => {
+                let fails = |(receiver, _): &(String, u128)| state.unpreparable.get(receiver);
+                let index = tx.actions.iter().position(|one| fails(one).is_some()).unwrap();
+                let mut outcomes = vec![Outcome::Sibling; tx.actions.len()];
+                outcomes[index] = fails(&tx.actions[index]).unwrap().clone();
+                outcomes
+            }
             "prepare" => {
                 for (receiver, _) in &tx.actions {
                     state.registered.insert(receiver.clone());
@@ -106,6 +135,9 @@ impl FakeRail {
             }
             _ => pay(state, &tx, hash),
         };
+        if outcomes.iter().any(|outcome| *outcome != Outcome::Done) {
+            state.reverted.push(outcomes.len());
+        }
         let landing = Landing {
             block_height: state.height,
             block_hash: format!("b{}", state.height),
@@ -142,6 +174,8 @@ fn pay(state: &mut State, tx: &Tx, hash: &str) -> Vec<Outcome> {
         } else if *amount > balance {
             let message = "not enough tokens".into();
             Outcome::RelayFault { shortage: Shortage::Tokens, message }
+        } else if let Some(fault) = state.unpayable.get(receiver).or(state.outage.as_ref()) {
+            fault.clone()
         } else if receiver.starts_with("poison") {
             Outcome::OwnFault { message: "hates money".into() }
         } else {
@@ -200,6 +234,10 @@ impl Rail for FakeRail {
         if purpose == Purpose::Pay && payloads.iter().any(is_foreign) {
             return Err(RailError::Misconfigured("of another token".into()));
         }
+        let is_anothers = |payload: &&Payload| payload.near().unwrap().sender != "relay";
+        if payloads.iter().any(is_anothers) {
+            return Err(RailError::Misconfigured("of another account".into()));
+        }
         let actions = payloads
             .iter()
             .map(|payload| (payload.receiver().into_owned(), payload.amount()))
@@ -220,9 +258,15 @@ impl Rail for FakeRail {
     }
 
     async fn broadcast(&self, attempt: &Attempt, _: u32) -> Broadcast {
-        self.state.lock().broadcasts += 1;
+        {
+            let mut state = self.state.lock();
+            state.broadcasts += 1;
+            state.in_flight += 1;
+            state.in_flight_max = state.in_flight_max.max(state.in_flight);
+        }
         let block_ms = *self.block_ms.lock();
         tokio::time::sleep(std::time::Duration::from_millis(block_ms)).await;
+        self.state.lock().in_flight -= 1;
         let unsure = |shortage| Broadcast::Unsure { cause: "lost".into(), shortage };
         if self.ask().is_err() {
             return unsure(None);
@@ -253,7 +297,7 @@ impl Rail for FakeRail {
             return Err(RailError::Unavailable("the nodes contradict each other".into()));
         }
         if let Some(sighting) = self.sightings.lock().pop() {
-            return Ok(Look::Adrift { why: "seen".into(), sighting: Some(sighting) });
+            return Ok(Look::Adrift { why: "seen".into(), sightings: vec![sighting] });
         }
         let state = self.state.lock();
         if let Some(landing) = state.landed.get(&attempt.hash) {
@@ -261,7 +305,7 @@ impl Rail for FakeRail {
         }
         let used = state.nonces[&attempt.lane];
         if used < attempt.nonce.0 {
-            return Ok(Look::Adrift { why: "unknown".into(), sighting: None });
+            return Ok(Look::Adrift { why: "unknown".into(), sightings: Vec::new() });
         }
         Ok(match later.iter().find(|later| later.landed_height.is_some()) {
             Some(later) => Look::Sunk(Certificate {
@@ -270,7 +314,7 @@ impl Rail for FakeRail {
                 evidence: serde_json::Value::Null,
             }),
             None if later.is_empty() => Look::Foreign(format!("nonce {used} is not ours")),
-            None => Look::Adrift { why: "a later one is open".into(), sighting: None },
+            None => Look::Adrift { why: "a later one is open".into(), sightings: Vec::new() },
         })
     }
 

@@ -1,8 +1,10 @@
 //! The engine and the attempt protocol, on paused time, against a ledger of a few lines.
 
 mod errands;
+mod fleet;
 mod ledger;
 mod protocol;
 mod slow;
 mod stages;
+mod troubles;
 mod world;

@@ -15,6 +15,14 @@ use crate::ledger::{FakeRail, Net};
 use crate::slow::SlowStore;
 use crate::world::World;
 
+fn unknown_to_all() -> Certificate {
+    Certificate {
+        kind: CertificateKind::Operator,
+        summary: "nobody has it".into(),
+        evidence: serde_json::json!({}),
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_payout_is_completed_with_the_full_trail() {
     let world = World::new(1).await;
@@ -110,16 +118,28 @@ async fn a_fence_decides_what_is_adrift_and_leaves_a_death_certificate() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_believed_only_for_bytes_never_sent_before() {
-    let world = World::new(1).await;
-    world.rail.state.lock().registered.insert("alice.near".into());
-    *world.rail.net.lock() = Net::LoseAnswer;
-    *world.rail.down.lock() = false;
-    world.submit("k", "alice.near", 10).await;
-    world.sleep(30).await;
-    *world.rail.net.lock() = Net::Refuse;
-    world.sleep(30_000).await;
-    assert_eq!(world.paid("alice.near"), 1);
-    assert_eq!(world.state("k").await, "COMPLETED");
+    for crashes in [false, true] {
+        let mut world = World::new(1).await;
+        world.rail.state.lock().registered.insert("alice.near".into());
+        *world.rail.net.lock() = Net::LoseAnswer;
+        // No look may settle the matter before the bytes are sent again, and refused.
+        *world.rail.blind.lock() = true;
+        world.submit("k", "alice.near", 10).await;
+        world.sleep(30).await;
+        *world.rail.net.lock() = Net::Refuse;
+        if crashes {
+            world.crash().await;
+        }
+        let sent = world.rail.state.lock().broadcasts;
+        world.sleep(30_000).await;
+        assert!(world.rail.state.lock().broadcasts > sent, "sent again, and refused");
+        *world.rail.net.lock() = Net::Good;
+        *world.rail.blind.lock() = false;
+        world.sleep(120_000).await;
+        assert_eq!(world.paid("alice.near"), 1);
+        assert_eq!(world.state("k").await, "COMPLETED");
+        assert!(!world.trail("k").await.contains(&"SUNK"));
+    }
 }
 
 /// Its nonce is used, so it is in a block: that is progress, not a fate.
@@ -234,6 +254,32 @@ async fn a_foreign_nonce_halts_every_lane() {
     world.sleep(60_000).await;
     assert_ne!(world.state("c").await, "COMPLETED");
     assert!(world.engine.status().await.alerts.iter().any(|alert| alert.kind == "lane_halted"));
+}
+
+/// The fences were lost, each of them, and decided while nobody could tell about the attempt.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_is_decided_by_a_later_one_however_many_sank_between_them() {
+    let mut world = World::new(1).await;
+    world.rail.state.lock().registered.insert("alice.near".into());
+    world.sleep(1_000).await;
+    *world.rail.net.lock() = Net::LoseRequest;
+    world.submit("k", "alice.near", 10).await;
+    world.sleep(500).await;
+    let adrift = world.store.open_attempts_of(RailName::Near).await.unwrap().remove(0);
+    world.engine.abort().await;
+    for _ in 0..100 {
+        world.fence(Fate::Sunk(unknown_to_all())).await;
+    }
+    let landing = Landing { block_height: 9, block_hash: "b9".into(), outcomes: Vec::new() };
+    let passing = world.fence(Fate::Landed(landing)).await;
+    *world.rail.state.lock().nonces.get_mut(&adrift.lane).unwrap() = passing.nonce.0;
+    *world.rail.net.lock() = Net::Good;
+    world.crash().await;
+    world.sleep(60_000).await;
+    let lanes = world.store.lanes().await.unwrap();
+    assert_eq!(lanes[0].halted, None);
+    assert_eq!((world.state("k").await, world.paid("alice.near")), ("COMPLETED", 1));
+    assert!(world.trail("k").await.contains(&"SUNK"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -445,11 +491,7 @@ async fn an_operator_decides_on_a_lane_that_nobody_else_holds() {
         let lane = async || world.store.lanes().await.unwrap().remove(0);
         assert_eq!(lane().await.holder.is_none(), orderly);
 
-        let word = Certificate {
-            kind: CertificateKind::Operator,
-            summary: "nobody has it".into(),
-            evidence: serde_json::json!({}),
-        };
+        let word = unknown_to_all();
         let as_instance = async |name: &'static str| {
             let (store, rail) = (world.store.as_ref(), world.rail.as_ref());
             let (fate, now_ms) = (Fate::Sunk(word.clone()), world.clock.now_ms());

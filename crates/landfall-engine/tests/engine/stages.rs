@@ -152,6 +152,24 @@ async fn a_payout_that_cannot_be_signed_holds_up_nobody_else() {
     assert!(world.engine.status().await.alerts.iter().any(|alert| alert.kind == "unsignable"));
 }
 
+/// Whoever registers a receiver has the others wait, but only while it can.
+#[tokio::test(start_paused = true)]
+async fn a_payout_that_cannot_be_signed_keeps_nobody_else_from_registering_its_receiver() {
+    let world = World::new(1).await;
+    world.submit_from("relay.before", "old", "alice.near", 1).await;
+    world.submit("waits", "alice.near", 1).await;
+    world.sleep(1_000).await;
+    let old = world.find("old").await;
+    assert_eq!((old.state.name(), old.aside.is_some()), ("QUEUED_REGISTRATION", true));
+    assert_eq!(world.state("waits").await, "COMPLETED");
+    world.submit("new", "alice.near", 1).await;
+    world.sleep(30_000).await;
+    assert_eq!(world.state("new").await, "COMPLETED");
+    assert_eq!(world.rail.state.lock().registrations["alice.near"], 1);
+    let old = world.find("old").await;
+    assert_eq!((old.state.name(), old.aside.is_some()), ("QUEUED_TRANSFER", true));
+}
+
 /// New receivers arrive faster than one lane can register and pay them.
 #[tokio::test(start_paused = true)]
 async fn payments_do_not_starve_behind_registrations() {

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use landfall_core::near::{Payout, Terms};
-use landfall_core::store::{Accepted, Store};
-use landfall_core::{Clock, Payload, RailName, Transfer};
+use landfall_core::rail::Rail;
+use landfall_core::store::{Accepted, Leased, OpenAttempt, Opened, Settled, Settlement, Store};
+use landfall_core::{Attempt, Clock, Fate, Payload, Purpose, RailName, Transfer};
 use landfall_engine::{Engine, Parts, Settings, Submission};
 use landfall_lanes::{HighWater, TimerClock};
 use landfall_queue_ring::RingQueue;
@@ -38,6 +39,15 @@ impl World {
         World { clock, store, rail, high_water, settings, engine }
     }
 
+    /// Another worker on the same store, with its own way to the ledger.
+    pub async fn another(&self, instance: &str, rail: &Arc<FakeRail>) -> World {
+        let (clock, store, rail) = (self.clock.clone(), self.store.clone(), rail.clone());
+        let high_water = Arc::new(HighWater::in_memory());
+        let settings = Settings { instance: instance.to_owned(), ..self.settings.clone() };
+        let engine = start(&clock, store.clone(), &rail, &high_water, &settings).await;
+        World { clock, store, rail, high_water, settings, engine }
+    }
+
     /// kill -9 and start again on the same store.
     pub async fn crash(&mut self) {
         self.crash_and_reach(self.store.clone()).await;
@@ -46,12 +56,22 @@ impl World {
     /// The same, with another way to the store.
     pub async fn crash_and_reach(&mut self, store: Arc<dyn Store>) {
         self.engine.abort().await;
-        self.engine =
-            start(&self.clock, store, &self.rail, &self.high_water, &self.settings).await;
+        self.engine = start(&self.clock, store, &self.rail, &self.high_water, &self.settings).await;
     }
 
     pub async fn submit(&self, key: &str, receiver: &str, amount: u128) -> Transfer {
-        let terms = Terms { network: "test".into(), token: "token".into(), sender: "relay".into() };
+        self.submit_from("relay", key, receiver, amount).await
+    }
+
+    /// Accepted while the relay paid from that account.
+    pub async fn submit_from(
+        &self,
+        sender: &str,
+        key: &str,
+        receiver: &str,
+        amount: u128,
+    ) -> Transfer {
+        let terms = Terms { network: "test".into(), token: "token".into(), sender: sender.into() };
         let payout = Payout::new(&terms, receiver, &amount.to_string(), None).unwrap();
         let submission = Submission {
             tenant: String::new(),
@@ -62,6 +82,39 @@ impl World {
             Accepted::Created(transfer) | Accepted::Already(transfer) => transfer,
             Accepted::Conflict(_) => panic!("{key} conflicts"),
         }
+    }
+
+    /// A fence on the first lane, opened and decided while no engine holds it.
+    pub async fn fence(&self, fate: Fate) -> Attempt {
+        let (lane, rail) = (&self.rail.lanes[0], RailName::Near);
+        let leased = self.store.lease(lane, rail, "landfall", 1_000).await.unwrap();
+        let Leased::Yours(held) = leased else { panic!("{leased:?}") };
+        let nonce = held.next_nonce.unwrap();
+        let open = OpenAttempt {
+            rail,
+            lane: lane.clone(),
+            epoch: held.epoch,
+            nonce,
+            purpose: Purpose::Fence,
+            signed: self.rail.sign(Purpose::Fence, &[], lane, nonce).await.unwrap(),
+            moves: Vec::new(),
+            marks: Vec::new(),
+            incarnation: self.store.identity().await.unwrap().incarnation,
+            now_ms: self.clock.now_ms(),
+        };
+        let opened = self.store.open_attempt(open).await.unwrap();
+        let Opened::Stored(fence) = opened else { panic!("{opened:?}") };
+        let settlement = Settlement {
+            attempt: fence.id,
+            lane: lane.clone(),
+            epoch: held.epoch,
+            fate,
+            moves: Vec::new(),
+            now_ms: self.clock.now_ms(),
+        };
+        let settled = self.store.settle(settlement).await.unwrap();
+        assert!(matches!(settled, Settled::Done { .. }), "{settled:?}");
+        *fence
     }
 
     pub async fn sleep(&self, ms: u64) {

@@ -140,6 +140,7 @@ impl ServiceAdapter for Script {
             errors: 0,
             breaker_open: false,
             mean_latency_ms: 0.0,
+            caught: None,
         }
     }
     async fn check(&self) -> Result<String, RailError> {

@@ -234,6 +234,7 @@ impl ServiceAdapter for Branch {
             errors: 0,
             breaker_open: false,
             mean_latency_ms: 0.0,
+            caught: None,
         }
     }
 

@@ -102,26 +102,27 @@ fn an_answer_that_contradicts_itself_is_unreadable() {
 #[test]
 fn queries_hide_their_errors_in_the_result() {
     let key = |case| access_key(&captured(case).unwrap()).unwrap();
-    let Queried::Found(found) = key("query-view_access_key--ok") else { panic!() };
-    assert_eq!((found.nonce, found.full_access, found.block_height), (169000005, true, 334));
-    let Queried::Found(found) = key("query-view_access_key--function-call") else { panic!() };
+    let found = KeyView { nonce: 169000005, full_access: true };
+    let expected = AtBlock { height: 334, value: Queried::Found(found) };
+    assert_eq!(key("query-view_access_key--ok"), expected);
+    let Queried::Found(found) = key("query-view_access_key--function-call").value else { panic!() };
     assert!(!found.full_access);
-    assert!(matches!(key("query-view_access_key--missing-key"), Queried::Denied(_)));
-    assert!(matches!(key("query-view_access_key--missing-account"), Queried::Denied(_)));
+    assert!(matches!(key("query-view_access_key--missing-key").value, Queried::Denied(_)));
+    assert!(matches!(key("query-view_access_key--missing-account").value, Queried::Denied(_)));
 }
 
 #[test]
 fn full_keys_are_listed_with_their_nonces() {
     let keys = access_keys(&captured("query-view_access_key_list--three-keys").unwrap()).unwrap();
     let expected = ("ed25519:Am52y2FQPUREJwP5Ko5Pid937s8ULMGGcppBrYQtW4PZ".to_owned(), 169000059);
-    assert_eq!((keys.block_height, keys.nonces), (1193, vec![expected]));
+    assert_eq!((keys.height, keys.value), (1193, Nonces::from([expected])));
 }
 
 #[test]
 fn view_calls_give_the_contracts_json() {
     let of = |case: &str| {
         let result = captured(&format!("query-call_function--{case}")).unwrap();
-        call_function(&result).unwrap()
+        call_function(&result).unwrap().value
     };
     assert_eq!(of("storage_balance_of-unregistered"), Queried::Found(Value::Null));
     let min = json!("1250000000000000000000");
@@ -133,7 +134,7 @@ fn view_calls_give_the_contracts_json() {
 
 #[test]
 fn accounts_blocks_and_the_chain_are_read() {
-    let account = account(&captured("query-view_account--ok").unwrap()).unwrap();
+    let account = account(&captured("query-view_account--ok").unwrap()).unwrap().value;
     assert_eq!(account.amount, 999840652126531218799999899);
     assert_eq!(account.storage_usage, 182);
     let block = block(&captured("block--final").unwrap()).unwrap();

@@ -76,6 +76,60 @@ fn what_is_not_said_stays_unexplained() {
     );
 }
 
+/// Accounts, memos and whatever else a contract may repeat are a stranger's choice.
+#[test]
+fn words_that_a_stranger_can_choose_mean_nothing() {
+    let check = |text: &str| {
+        let kind = json!({"FunctionCallError": {"ExecutionError": text}});
+        let failure = Failure { index: Some(0), kind };
+        let parties = parties("paused.near");
+        assert_eq!(explain(&failure, parties), Meaning::Unexplained, "{text}");
+    };
+    for words in [
+        "paused.near",
+        "The account paused.near is not welcome",
+        "paused.near has an insufficient balance",
+        "No attached deposit for paused.near",
+        "memo: The account doesn't have enough balance",
+        "The account doesn't have enough balance (paused.near)",
+        "memo: Pausable: Method is paused",
+        "Pausable: Method is paused.near",
+        "The amount should be a positive number, paused.near",
+        "the account id is invalid: paused.near",
+        "The account nobody.near is not registered: The account paused.near is not registered",
+        "Exceeded the prepaid gas.",
+        "panicked at src/lib.rs:1:1: Pausable: Method is paused",
+        "panicked at paused.near:\nPausable: Method is paused",
+        "panicked at 'Pausable: Method is paused', paused.near",
+        "Failed to deserialize input from JSON.: Error(\"the account ID is invalid\", line: 1)",
+        "Failed to deserialize input from JSON.: Error(\"unknown field `the account ID is \
+         invalid`\", line: 1, column: 2)",
+    ] {
+        check(&format!("Smart contract panicked: {words}"));
+    }
+    check("Exceeded the prepaid gas of paused.near");
+    check("Exceeded the maximum amount of gas");
+}
+
+#[test]
+fn the_place_in_the_source_that_a_panic_names_is_cut_out() {
+    let check = |words: &str, expected: Meaning| {
+        let text = format!("Smart contract panicked: {words}");
+        let kind = json!({"FunctionCallError": {"ExecutionError": text}});
+        let failure = Failure { index: Some(0), kind };
+        assert_eq!(explain(&failure, parties("a")), expected, "{words}");
+    };
+    let tokens = Meaning::RelayFault(Shortage::Tokens);
+    check("The account doesn't have enough balance", tokens.clone());
+    check("panicked at src/lib.rs:12:5:\nThe account doesn't have enough balance", tokens.clone());
+    check("panicked at 'The account doesn't have enough balance', src/lib.rs:12:5", tokens);
+    check("panicked at src/lib.rs:1:1:\nThe account a is not registered", Meaning::NotRegistered);
+    check(
+        "panicked at 'Sender and receiver should be different', src/lib.rs:1:1",
+        Meaning::OwnFault,
+    );
+}
+
 #[test]
 fn a_failure_that_names_no_action_is_nobody_elses_fault() {
     let failure = Failure { index: None, kind: json!("X") };

@@ -7,9 +7,11 @@ use serde_json::{Value, json};
 use super::world::*;
 use super::*;
 
+mod liars;
+
 fn adrift(look: &Look) -> (&str, Option<&Sighting>) {
     match look {
-        Look::Adrift { why, sighting } => (why, sighting.as_ref()),
+        Look::Adrift { why, sightings } => (why, sightings.first()),
         other => panic!("not adrift: {other:?}"),
     }
 }
@@ -38,13 +40,14 @@ fn done(hash: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_broadcast_answered_final_is_landed_by_one_call() {
+async fn a_broadcast_answered_final_is_landed_by_one_call_for_each_of_a_quorum() {
     let world = world();
     let attempt = world.attempt().await;
     assert_eq!((attempt.base_height, attempt.expires_height), (100, 100 + VALIDITY));
     world.each(|node| {
         node.final_height = 115;
         node.send = Some((200, json!({"result": done(&attempt.hash)})));
+        node.txs.insert(attempt.hash.clone(), done(&attempt.hash));
     });
     let Broadcast::Sent(Some(Look::Landed(landing))) = world.rail.broadcast(&attempt, 0).await
     else {
@@ -52,7 +55,7 @@ async fn a_broadcast_answered_final_is_landed_by_one_call() {
     };
     assert_eq!((landing.block_height, landing.block_hash), (110, block_hash(110)));
     assert_eq!(landing.outcomes, vec![Outcome::Done; 3]);
-    assert_eq!((world.count("send_tx"), world.count("tx")), (1, 0));
+    assert_eq!((world.count("send_tx"), world.count("tx")), (1, 1));
 }
 
 #[tokio::test]
@@ -91,7 +94,7 @@ async fn expired_and_invalid_nonce_prove_nothing() {
 }
 
 #[tokio::test]
-async fn a_known_and_final_attempt_is_looked_up_by_one_call() {
+async fn a_known_and_final_attempt_is_looked_up_by_one_call_for_each_of_a_quorum() {
     let world = world();
     let attempt = world.attempt().await;
     world.each(|node| {
@@ -101,7 +104,7 @@ async fn a_known_and_final_attempt_is_looked_up_by_one_call() {
     world.look(&attempt, &[]).await;
     world.net.asked.lock().clear();
     world.look(&attempt, &[]).await;
-    assert_eq!(*world.net.asked.lock(), ["tx"]);
+    assert_eq!(*world.net.asked.lock(), ["tx", "tx"]);
 }
 
 #[tokio::test]
@@ -230,8 +233,9 @@ async fn until_when_an_attempt_can_land_is_told_by_a_quorum() {
     let world = world();
     world.each(|node| node.validity = 10);
     let attempt = world.attempt().await;
+    world.node(1, |node| node.validity = VALIDITY);
     world.node(2, |node| node.validity = VALIDITY);
-    assert_eq!(world.rail.expiry(&attempt).await, Ok(100 + VALIDITY), "the latest counts");
+    assert_eq!(world.rail.expiry(&attempt).await, Ok(100 + VALIDITY));
     world.node(0, |node| node.earliest = 101);
     assert_eq!(world.rail.expiry(&attempt).await, Ok(100 + VALIDITY));
     world.node(1, |node| node.earliest = 101);
@@ -239,12 +243,30 @@ async fn until_when_an_attempt_can_land_is_told_by_a_quorum() {
 }
 
 #[tokio::test]
-async fn a_sighting_vetoes_until_its_block_is_off_the_final_chain() {
+async fn a_sighting_vetoes_until_a_quorum_shows_that_its_block_does_not_hold_it() {
     let world = world();
     let mut attempt = world.attempt().await;
     let later = world.fence_lands();
-    attempt.sightings = vec![sighting("http://n0", &block_hash(119), false)];
-    adrift(&world.look(&attempt, &later).await);
+    for was_final in [false, true] {
+        attempt.sightings = vec![sighting("http://n0", &block_hash(119), was_final)];
+        for index in [0, 2] {
+            world.node(index, |node| {
+                node.chunks.insert(119, attempt.hash.clone());
+            });
+        }
+        adrift(&world.look(&attempt, &later).await);
+        world.node(2, |node| {
+            node.chunks.insert(119, "another".into());
+        });
+        sunk(world.look(&attempt, &later).await);
+    }
+}
+
+#[tokio::test]
+async fn a_sighting_vetoes_until_a_quorum_shows_that_its_block_is_off_the_final_chain() {
+    let world = world();
+    let mut attempt = world.attempt().await;
+    let later = world.fence_lands();
     attempt.sightings = vec![sighting("http://n0", "orphan", false)];
     sunk(world.look(&attempt, &later).await);
     world.each(|node| {
@@ -252,20 +274,26 @@ async fn a_sighting_vetoes_until_its_block_is_off_the_final_chain() {
     });
     sunk(world.look(&attempt, &later).await);
     attempt.sightings = vec![sighting("http://n0", "orphan", true)];
+    sunk(world.look(&attempt, &later).await);
+    // Two have collected the block's height: one node alone refutes nothing.
+    for index in [0, 1] {
+        world.node(index, |node| node.earliest = 121);
+    }
     adrift(&world.look(&attempt, &later).await);
 }
 
+/// The key's nonce just before the block that passed it tells that no block executed it.
 #[tokio::test]
-async fn who_saw_it_in_an_unnamed_block_must_recant_itself() {
+async fn a_sighting_in_an_unnamed_block_is_refuted_by_the_nonces() {
     let world = world();
     let mut attempt = world.attempt().await;
     let later = world.fence_lands();
     attempt.sightings = vec![sighting("http://n0", "", false)];
     world.rail.check().await.unwrap();
     world.node(0, |node| node.down = true);
-    adrift(&world.look(&attempt, &later).await);
-    world.node(0, |node| node.down = false);
     sunk(world.look(&attempt, &later).await);
+    world.node(1, |node| node.nonces = vec![(0, 4), (110, 5), (120, 6)]);
+    adrift(&world.look(&attempt, &later).await);
 }
 
 #[tokio::test]
@@ -388,7 +416,7 @@ async fn a_base_block_serves_for_its_time_and_is_then_renewed() {
     assert_eq!(world.attempt().await.base_height, 100);
     world.clock.0.fetch_add(2_000, std::sync::atomic::Ordering::SeqCst);
     assert_eq!(world.attempt().await.base_height, 200);
-    assert_eq!((world.count("block"), world.count("genesis_config")), (2, 1));
+    assert_eq!((world.count("block"), world.count("genesis_config")), (2 * 3, 3));
 }
 
 #[tokio::test]
@@ -404,7 +432,7 @@ async fn many_receivers_are_looked_up_in_order() {
 }
 
 #[tokio::test]
-async fn nonces_come_from_the_furthest_of_a_quorum() {
+async fn nonces_come_from_the_newest_block_that_a_quorum_has_reached() {
     let world = world();
     world.node(2, |node| (node.final_height, node.nonces) = (90, vec![(0, 3)]));
     let lane = world.rail.lanes().remove(0);

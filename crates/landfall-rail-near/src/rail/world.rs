@@ -45,6 +45,11 @@ pub struct Node {
     pub send: Option<(u16, Value)>,
     pub down: bool,
     pub validity: u64,
+    pub genesis: String,
+    /// What the contract asks for a registration, in yoctoNEAR.
+    pub deposit: u128,
+    /// Changes its results.
+    pub lie: Option<fn(&str, &mut Value)>,
 }
 
 pub struct Net {
@@ -76,6 +81,10 @@ pub fn block_hash(height: u64) -> String {
 
 /// Three nodes at final block 100, the key's nonce 4.
 pub fn world() -> World {
+    world_of(3)
+}
+
+pub fn world_of(count: usize) -> World {
     let node = Node {
         chain_id: "localnet".into(),
         final_height: 100,
@@ -89,10 +98,13 @@ pub fn world() -> World {
         send: None,
         down: false,
         validity: VALIDITY,
+        genesis: "G".into(),
+        deposit: 1_250,
+        lie: None,
     };
-    let net = Arc::new(Net { nodes: Mutex::new(vec![node; 3]), asked: Mutex::default() });
+    let net = Arc::new(Net { nodes: Mutex::new(vec![node; count]), asked: Mutex::default() });
     let clock = Arc::new(HandClock(AtomicU64::new(1_000_000)));
-    let urls = (0..3).map(|n| Url::parse(&format!("http://n{n}")).unwrap()).collect();
+    let urls = (0..count).map(|n| Url::parse(&format!("http://n{n}")).unwrap()).collect();
     let endpoints = Endpoints::new(urls, net.clone(), clock.clone(), Settings::default()).unwrap();
     let settings = NearSettings::new("localnet", TOKEN, RELAY, vec![Key::parse(SECRET).unwrap()]);
     let rail = NearRail::new(settings, endpoints, clock.clone()).unwrap();
@@ -194,7 +206,7 @@ impl Node {
     fn answer(&self, method: &str, params: &Value) -> Option<(u16, Value)> {
         let result = |value: Value| Some((200, json!({"result": value})));
         match method {
-            "status" => result(json!({"chain_id": self.chain_id, "genesis_hash": "G",
+            "status" => result(json!({"chain_id": self.chain_id, "genesis_hash": self.genesis,
                 "sync_info": {"latest_block_height": self.final_height + 2, "syncing": false}})),
             "genesis_config" => result(json!({"transaction_validity_period": self.validity})),
             "block" => Some(match self.height_of(params) {
@@ -274,7 +286,9 @@ impl Node {
         let args = STANDARD.decode(params["args_base64"].as_str().unwrap()).unwrap();
         let args: Value = serde_json::from_slice(&args).unwrap();
         match params["method_name"].as_str().unwrap() {
-            "storage_balance_bounds" => json!({"min": "1250", "max": "1250"}),
+            "storage_balance_bounds" => {
+                json!({"min": self.deposit.to_string(), "max": self.deposit.to_string()})
+            }
             "ft_balance_of" => json!(self.tokens.to_string()),
             "storage_balance_of" => {
                 let known = self.registered.iter().any(|name| args["account_id"] == **name);
@@ -304,6 +318,9 @@ impl Transport for Net {
         let Some((status, mut body)) = node.answer(method, &request["params"]) else {
             return Err(TransportError::Unsure("timed out".into()));
         };
+        if let (Some(lie), Some(result)) = (node.lie, body.get_mut("result")) {
+            lie(method, result);
+        }
         body["jsonrpc"] = json!("2.0");
         body["id"] = request["id"].clone();
         Ok(HttpAnswer { status, body: body.to_string().into() })

@@ -32,6 +32,7 @@ fn later(nonce: u64, landed_height: Option<u64>) -> Later {
 fn witness(final_height: u64, nonce: Option<u64>, before: Option<u64>) -> Witness {
     Witness {
         endpoint: "http://a".into(),
+        number: 0,
         final_height,
         expires_height: 200,
         nonce,
@@ -60,13 +61,6 @@ fn a_nonce_passed_by_ours_sinks_it_by_a_quorum() {
     check(&ours, &[good.clone(), witness(149, Some(4), None)], "adrift");
     let invalid = Witness { sight: Testimony::Invalid("InvalidNonce".into()), ..good.clone() };
     check(&ours, &[good, invalid], "passed");
-}
-
-#[test]
-fn one_sighting_outweighs_every_witness() {
-    let good = witness(160, Some(6), Some(4));
-    let seen = Witness { sight: Testimony::Seen, ..good.clone() };
-    check(&[later(6, Some(150))], &[good.clone(), good.clone(), seen], "adrift");
 }
 
 #[test]
@@ -99,6 +93,39 @@ fn a_nonce_that_nobody_of_ours_used_is_unexplained() {
     // Even after the expiry: somebody else has the key.
     let late = witness(999, Some(5), None);
     check(&[], &[late.clone(), late], "unexplained 5");
+}
+
+/// One node's word may neither halt the lanes nor hide that they must be.
+#[test]
+fn a_use_that_one_node_alone_names_is_no_use() {
+    let (five, nine) = (witness(160, Some(5), None), witness(160, Some(9), None));
+    check(&[], &[five.clone(), nine.clone()], "adrift");
+    check(&[], &[five.clone(), nine.clone(), nine], "unexplained 9");
+    check(&[], &[five, witness(160, Some(4), None)], "adrift");
+    let before = |nonce| witness(160, Some(7), Some(nonce));
+    check(&[later(7, Some(150))], &[before(5), before(6)], "adrift");
+    check(&[later(7, Some(150))], &[before(5), before(6), before(6)], "unexplained 6");
+}
+
+/// A node shows one outcome of a hash: who is shown as invalid may have used its nonce itself.
+#[test]
+fn what_is_shown_as_invalid_may_have_used_its_nonce_in_another_block() {
+    let sight = Testimony::Invalid("NotEnoughBalance".into());
+    let itself = Witness { sight, ..witness(160, Some(5), None) };
+    check(&[], &[itself.clone(), itself.clone()], "adrift");
+    let before = Witness { nonce: Some(7), nonce_before: Some(5), ..itself };
+    check(&[later(7, Some(150))], &[before.clone(), before], "adrift");
+}
+
+#[test]
+fn a_nonce_below_ours_at_the_block_that_decides_shows_that_it_never_ran() {
+    let shows = |one: Witness| one.shows_it_never_ran(&attempt());
+    assert!(shows(witness(160, Some(6), Some(4))), "not before the block that passed it");
+    assert!(!shows(witness(160, Some(6), Some(5))));
+    assert!(!shows(witness(160, Some(6), None)), "by whom it was passed is not known");
+    assert!(shows(witness(201, Some(4), None)), "not before it expired");
+    assert!(!shows(witness(200, Some(4), None)));
+    assert!(!shows(witness(201, None, None)), "the key is gone");
 }
 
 #[test]

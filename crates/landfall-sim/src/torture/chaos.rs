@@ -6,6 +6,7 @@ use std::sync::Arc;
 use near_crypto::SecretKey;
 
 use super::instance::Instance;
+use super::near::NearChaos;
 use super::past::Past;
 use super::plan::Plan;
 use super::seat::Dice;
@@ -48,9 +49,7 @@ pub struct Chaos {
     mute_until: Vec<Option<u64>>,
     /// Blocked accounts by service and user, and until when.
     blocked: BTreeMap<(usize, u64), u64>,
-    /// Tokens given to and taken from the relay by decree.
-    pub gained: u128,
-    pub lost: u128,
+    pub near: NearChaos,
     /// How often somebody else used one of the relay's keys.
     pub keys_used: u64,
 }
@@ -63,6 +62,7 @@ impl Chaos {
         services: Arc<Services>,
         past: Arc<Past>,
         keys: Vec<SecretKey>,
+        near: NearChaos,
     ) -> Chaos {
         Chaos {
             ailing: vec![Ailing::default(); plan.instances],
@@ -73,8 +73,7 @@ impl Chaos {
             mute_until: vec![None; NAMES.len()],
             blocked: BTreeMap::new(),
             keys_used: 0,
-            gained: 0,
-            lost: 0,
+            near,
             plan,
             dice,
             network,
@@ -90,6 +89,7 @@ impl Chaos {
         }
         self.strike_nodes(tick);
         self.strike_ledger();
+        self.near.tick(tick);
         self.strike_services(tick).await;
         self.past.tick(tick);
     }
@@ -134,9 +134,7 @@ impl Chaos {
     fn strike_nodes(&mut self, tick: u64) {
         for node in (0..self.plan.nodes).filter(|node| !self.plan.shelters(*node)) {
             if self.node_until[node].is_some_and(|until| tick >= until) {
-                self.network.node(node, |switch| {
-                    *switch = Switch { amnesic: switch.amnesic, ..Switch::default() };
-                });
+                self.network.node(node, |switch| *switch = switch.untroubled());
                 self.node_until[node] = None;
             } else if self.node_until[node].is_none()
                 && self.dice.strikes(self.plan.node_trouble / 4.0)
@@ -145,8 +143,7 @@ impl Chaos {
                 let forgets = self.dice.between(0, 2) == 0;
                 let down = self.dice.between(0, 3) == 0;
                 self.network.node(node, |switch| {
-                    let amnesic = switch.amnesic;
-                    *switch = Switch { lag_blocks, forgets, down, amnesic, ..Switch::default() };
+                    *switch = Switch { lag_blocks, forgets, down, ..switch.untroubled() };
                 });
                 self.node_until[node] = Some(tick + self.dice.between(4, TROUBLE_TICKS));
             }
@@ -262,7 +259,8 @@ impl Chaos {
         for (service, user) in self.overdue_blocks(u64::MAX) {
             self.services.block(service, user, false).await;
         }
-        self.network.all(|switch| *switch = Switch::default());
+        self.network.all(|switch| *switch = Switch { amnesic: false, ..switch.untroubled() });
+        self.near.calm();
         self.network.ledger.lock().refuse_included(Refusals::default());
         let relay: near_primitives::types::AccountId =
             RELAY.parse().expect("a well-formed account id");

@@ -129,13 +129,18 @@ impl Instance {
     }
 }
 
-/// Short leases and fences, so that a storm of minutes sees many of them.
+/// Short fences, waits and pauses, so that a storm of minutes sees many of them, and few retries
+/// for receivers that can never be registered.
 fn settings_of(name: &str) -> Settings {
     Settings {
         instance: name.to_owned(),
         pool_capacity: 200,
+        registration_retries: 4,
         backoff_max_ms: 20_000,
         hint_grace_ms: 500,
+        aside_ms: 2_000,
+        aside_max_ms: 20_000,
+        pause_max_ms: 20_000,
         sweep_push_ms: 5_000,
         lanes: LaneSettings { fence_after_ms: 15_000, ..LaneSettings::default() },
         ..Settings::default()

@@ -1,8 +1,11 @@
 //! The operator: does what docs/operating.md tells an operator to do, and nothing cleverer.
 //!
 //! Halted lanes: find out who used the key; decide by hand the attempts whose nonce somebody else
-//! has used; adopt the lanes. Adrift requests: decide by the service's statement whether the call
-//! took effect; what must be done in the end, have done there first.
+//! has used; adopt the lanes. Attempts that stay adrift: [`adrift`]. Adrift requests: decide by the
+//! service's statement whether the call took effect; what must be done in the end, have done there
+//! first.
+
+pub mod adrift;
 
 use std::sync::Arc;
 
@@ -126,8 +129,6 @@ fn is_passed(network: &Network, keys: &[SecretKey], attempt: &Attempt) -> bool {
 
 fn is_on_ledger(network: &Network, attempt: &Attempt) -> bool {
     let hash: Option<CryptoHash> = attempt.hash.parse().ok();
-    let ledger = network.ledger.lock();
-    let view = ledger.view(0);
     // Included but invalid is not on the ledger: it did nothing and used no nonce.
-    hash.is_none_or(|hash| view.run(&hash).is_some_and(|(_, run)| !run.receipts.is_empty()))
+    hash.is_none_or(|hash| network.ledger.lock().landed(&hash).is_some())
 }

@@ -3,8 +3,12 @@
 //! Swarm style: each run switches on a random half of the faults, each at a random rate, so that
 //! some runs are nothing but crashes and others nothing but lies.
 
+mod near;
+
 use rand::Rng;
 use rand::rngs::StdRng;
+
+pub use near::{Lies, NearFaults};
 
 /// The node that stays honest and in reach where others have forgotten transactions: a quorum that
 /// lies with nobody to contradict it is believed by design. The last one, because whoever stops
@@ -24,7 +28,7 @@ const WORKS_IN_WINDOW_MS: u64 = 8_000;
 const STORM_WINDOWS: u64 = 3;
 
 /// Rates are chances per call (wire, store) or per chaos tick (everything else).
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {
     pub seed: u64,
     pub instances: usize,
@@ -67,6 +71,7 @@ pub struct Plan {
     pub included_invalid: f64,
     pub unregister: f64,
     pub drain: f64,
+    pub near: NearFaults,
     /// A service ends after it has acted and before it has answered, per call.
     pub service_crash: f64,
     pub service_down: f64,
@@ -104,13 +109,13 @@ impl Plan {
         let mut plan = Plan {
             seed,
             instances,
-            nodes: [1, 3, 3, 3][rng.random_range(0..4)],
+            nodes: [1, 3, 3, 3, 3, 5][rng.random_range(0..6)],
             keys: rng.random_range(1..=4),
             transfers: rng.random_range(5..=60),
             receivers: rng.random_range(1..=20),
             block_ms: rng.random_range(100..=1_200),
             storm_ms: rng.random_range(20_000..=180_000),
-            validity_blocks: rng.random_range(60..=2_000),
+            validity_blocks: validity(rng),
             crash: rate(rng, 0.15),
             crash_at_call: rate(rng, 0.01),
             freeze: rate(rng, 0.08),
@@ -129,27 +134,13 @@ impl Plan {
             garbage: rate(rng, 0.1),
             node_trouble: rate(rng, 0.3),
             black_out: rate(rng, 0.08),
-            amnesia: 0.0,
             reorg: rate(rng, 0.3),
             foreign: if foreign_keys { 0.05 } else { 0.0 },
             included_invalid: rate(rng, 0.2),
             unregister: rate(rng, 0.1),
             drain: rate(rng, 0.1),
-            moves: 0,
             users: 1,
-            service_crash: 0.0,
-            service_down: 0.0,
-            account_blocked: 0.0,
-            rollback_refused: 0.0,
-            commit_refused: 0.0,
-            service_works: 0.0,
-            request_twice: 0.0,
-            duplicate_refused: 0.0,
-            service_mute: 0.0,
-            dedupe_window_s: 0.0,
-            mind_changed: 0.0,
-            store_back_at_call: 0.0,
-            store_back_in_place: 0.0,
+            ..Plan::default()
         };
         let may_forget = rng.random_bool(0.35);
         let amnesia = rng.random_range(0.1..0.5);
@@ -160,6 +151,13 @@ impl Plan {
             plan.reorg = plan.reorg.max(rng.random_range(0.1..0.4));
         }
         plan.draw_services(rng);
+        if plan.transfers > 0 {
+            plan.near = NearFaults::draw(plan.nodes, plan.amnesia > 0.0, rng);
+        }
+        if plan.near.liars > 0 && rng.random_bool(0.7) {
+            // The lanes halt for a store that went back: little would be seen of what liars do.
+            plan.store_rollback = 0.0;
+        }
         plan.mind_changed = rate(rng, 0.5);
         plan.draw_past(rng);
         plan
@@ -249,6 +247,19 @@ impl Plan {
         self.amnesia > 0.0 && node == HONEST
     }
 
+    /// Whether this node lies, now and then or always.
+    pub fn lies_at(&self, node: usize) -> bool {
+        let NearFaults { liars, first_liar, lying, .. } = self.near;
+        let turn = (node + self.nodes - first_liar % self.nodes) % self.nodes;
+        lying > 0.0 && turn < liars
+    }
+
+    /// The node that forgets which transactions there were, where one does. Always the same: one
+    /// that has forgotten before and one that forgets now would be two to whoever asks both.
+    pub fn forgetful_at(&self) -> usize {
+        (self.near.first_liar + self.near.liars) % self.nodes
+    }
+
     /// Nothing goes wrong.
     pub fn calm(seed: u64) -> Plan {
         Plan {
@@ -261,50 +272,23 @@ impl Plan {
             block_ms: 300,
             storm_ms: 6_000,
             validity_blocks: 2_000,
-            crash: 0.0,
-            crash_at_call: 0.0,
-            freeze: 0.0,
-            clock_jump: 0.0,
-            store_fails_before: 0.0,
-            store_fails_after: 0.0,
-            store_slow: 0.0,
-            store_rollback: 0.0,
-            hint_lost: 0.0,
-            hint_twice: 0.0,
-            request_lost: 0.0,
-            answer_lost: 0.0,
-            request_late: 0.0,
-            rate_limited: 0.0,
-            server_error: 0.0,
-            garbage: 0.0,
-            node_trouble: 0.0,
-            black_out: 0.0,
-            amnesia: 0.0,
-            reorg: 0.0,
-            foreign: 0.0,
-            included_invalid: 0.0,
-            unregister: 0.0,
-            drain: 0.0,
-            moves: 0,
             users: 1,
-            service_crash: 0.0,
-            service_down: 0.0,
-            account_blocked: 0.0,
-            rollback_refused: 0.0,
-            commit_refused: 0.0,
-            service_works: 0.0,
-            request_twice: 0.0,
-            duplicate_refused: 0.0,
-            service_mute: 0.0,
-            dedupe_window_s: 0.0,
-            mind_changed: 0.0,
-            store_back_at_call: 0.0,
-            store_back_in_place: 0.0,
+            ..Plan::default()
+        }
+    }
+
+    fn describe_nodes(&self) -> String {
+        let NearFaults { liars, for_good, lying, .. } = self.near;
+        match (liars, for_good) {
+            _ if lying == 0.0 => self.nodes.to_string(),
+            (_, true) => format!("{} ({liars} lie for good)", self.nodes),
+            (_, false) => format!("{} ({liars} lie for a while)", self.nodes),
         }
     }
 
     /// The faults that are on, for people.
     pub fn describe(&self) -> String {
+        let (near, lies) = (&self.near, &self.near.lies);
         let rates = [
             ("crash", self.crash),
             ("crash at a call", self.crash_at_call),
@@ -330,6 +314,25 @@ impl Plan {
             ("included but invalid", self.included_invalid),
             ("receivers unregister", self.unregister),
             ("relay drained", self.drain),
+            ("one node forgets", near.forgetful),
+            ("histories end", near.collected),
+            ("included again", near.included_again),
+            ("tokens drained", near.tokens_drained),
+            ("gas limit low", near.gas_low),
+            ("receivers refused", near.spurned),
+            ("lies", near.lying),
+            ("lies: refused", lies.refused),
+            ("lies: done", lies.done),
+            ("lies: reverted", lies.reverted),
+            ("lies: included", lies.included),
+            ("lies: unknown", lies.unknown),
+            ("lies: other", lies.other),
+            ("lies: nonces", lies.nonces),
+            ("lies: heights", lies.heights),
+            ("lies: chunks", lies.chunks),
+            ("lies: contract", lies.contract),
+            ("lies: chain", lies.chain),
+            ("lies: replay", lies.replay),
             ("services die acting", self.service_crash),
             ("services down", self.service_down),
             ("accounts blocked", self.account_blocked),
@@ -351,7 +354,7 @@ impl Plan {
             "{} instances, {} nodes, {} keys, {} payouts, {} moves, blocks of {} ms, {} s of \
              storm: {}",
             self.instances,
-            self.nodes,
+            self.describe_nodes(),
             self.keys,
             self.transfers,
             self.moves,
@@ -359,6 +362,14 @@ impl Plan {
             self.storm_ms / 1_000,
             on.join(", ")
         )
+    }
+}
+
+/// How many blocks a transaction lives: on some chains so few that its expiry decides.
+fn validity(rng: &mut StdRng) -> u64 {
+    match rng.random_bool(0.35) {
+        true => rng.random_range(20..=60),
+        false => rng.random_range(60..=2_000),
     }
 }
 

@@ -8,13 +8,13 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use landfall_core::guard::{self, Guard};
 use landfall_core::store::Store;
 use landfall_core::{Clock, RailName};
 use landfall_lanes::TimerClock;
 use landfall_ledger::ReqId;
 use landfall_store_memory::MemoryStore;
 use near_crypto::SecretKey;
-use near_primitives::types::AccountId;
 use parking_lot::Mutex;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -24,13 +24,14 @@ use super::checkers::{self, Broken, Evidence, Promises};
 use super::clients::{Town, Wish, client};
 use super::enumerate::Scenario;
 use super::instance::Instance;
+use super::liars::Liars;
+use super::near::{NearChaos, SPURNED};
 use super::operator;
 use super::past::Past;
 use super::plan::Plan;
 use super::seat::{Dice, Seat, Strike, Trace};
 use super::services::{self, NAMES, Services};
 use crate::near::keys;
-use crate::near::ledger::state::Slot;
 use crate::near::ledger::{Decree, Genesis, Ledger, Settings};
 use crate::near::server::{CHAIN_ID, RELAY, TOKEN};
 use crate::world::Network;
@@ -82,6 +83,8 @@ pub struct Report {
     pub failure: Option<Failure>,
     /// The trail of the transfer concerned, for people.
     pub story: Vec<String>,
+    /// What was noticed and held off.
+    pub guards: Vec<Guard>,
 }
 
 thread_local! {
@@ -117,6 +120,7 @@ pub fn run_plan(plan: Plan, options: Options) -> Report {
     note_panics();
     NOTING.with(|noting| *noting.borrow_mut() = true);
     PANICS.with(|panics| panics.borrow_mut().clear());
+    guard::take();
     let ran = panic::catch_unwind(AssertUnwindSafe(|| {
         alone(async {
             let mut world = World::new(plan.clone(), options).await;
@@ -138,7 +142,9 @@ pub fn run_plan(plan: Plan, options: Options) -> Report {
         attempts: 0,
         failure: None,
         story: Vec::new(),
+        guards: Vec::new(),
     });
+    report.guards = guard::take();
     if let Some(first) = panics.into_iter().next() {
         report.failure.get_or_insert(Failure::Crash(first));
     }
@@ -170,6 +176,8 @@ pub(super) struct World {
     chaos: Chaos,
     town: Arc<Town>,
     clients: tokio::task::JoinSet<()>,
+    /// What the operator has noted of adrift attempts.
+    noted: operator::adrift::Noted,
     tick: u64,
 }
 
@@ -211,6 +219,7 @@ impl World {
             engines: Mutex::new(vec![None; plan.instances]),
             promises,
         });
+        let liars = Liars::settle(&plan, &dice, &base, &network);
         let chaos = Chaos::new(
             plan.clone(),
             dice.clone(),
@@ -218,6 +227,7 @@ impl World {
             services.clone(),
             past,
             keys.clone(),
+            NearChaos::new(plan.clone(), dice.clone(), network.clone(), liars),
         );
         World {
             scenario: None,
@@ -233,6 +243,7 @@ impl World {
             chaos,
             town,
             clients: tokio::task::JoinSet::new(),
+            noted: Default::default(),
             tick: 0,
         }
     }
@@ -290,8 +301,10 @@ impl World {
     fn invite(&mut self) {
         let may_be_forgotten = self.plan.store_rollback > 0.0;
         for number in 0..self.plan.transfers {
-            let receiver =
-                format!("r{}.near", self.dice.between(0, self.plan.receivers as u64 - 1));
+            let receiver = match self.dice.strikes(self.plan.near.spurned) {
+                true => SPURNED[self.dice.between(0, 1) as usize].0.to_owned(),
+                false => format!("r{}.near", self.dice.between(0, self.plan.receivers as u64 - 1)),
+            };
             let amount = u128::from(self.dice.between(1, 1_000));
             let key = format!("k{number}");
             self.expect(Wish::payout(key, &receiver, amount, may_be_forgotten));
@@ -355,13 +368,22 @@ impl World {
             let store: &dyn Store = self.store.as_ref();
             // The instance asked may be frozen or dying: the operator tries again later.
             let patience = self.base.sleep(OPERATOR_PATIENCE);
-            let acted = tokio::select! {
+            let (network, keys, now_ms) = (&self.network, &self.keys, self.base.now_ms());
+            let noted = &mut self.noted;
+            let work = async {
+                let acted = operator::attend(store, network, &engine, keys).await;
+                (acted, noted.decide(store, network, &engine, keys, now_ms).await)
+            };
+            let (acted, decided) = tokio::select! {
                 biased;
-                acted = operator::attend(store, &self.network, &engine, &self.keys) => acted,
-                _ = patience => false,
+                done = work => done,
+                _ = patience => (false, Vec::new()),
             };
             if acted {
                 self.trace.line(format!("{} operator adopts the lanes", self.base.now_ms()));
+            }
+            for what in decided {
+                self.trace.line(format!("{} operator: {what}", self.base.now_ms()));
             }
         }
     }
@@ -391,7 +413,8 @@ impl World {
             // Nothing may be paid before the store is whole again; the storm has shown that.
             return self.tick * TICK_MS > self.plan.storm_ms + 120_000;
         }
-        let on_their_way = self.services.late.load(Ordering::Relaxed);
+        let on_their_way = self.services.late.load(Ordering::Relaxed)
+            + self.chaos.near.liars.kept_back.load(Ordering::Relaxed);
         if promises.acknowledged.len() < self.plan.transfers + self.plan.moves || on_their_way > 0 {
             return false;
         }
@@ -443,13 +466,8 @@ impl World {
 
     async fn evidence(&self) -> Evidence {
         let promises = self.town.promises.lock().clone();
-        let relay: AccountId = RELAY.parse().expect("a well-formed account id");
-        let has = {
-            let ledger = self.network.ledger.lock();
-            let mut balances = ledger.balances();
-            balances.find(|(slot, _)| **slot == Slot::Token(relay.clone())).map_or(0, |slot| slot.1)
-        };
-        let flows = (RELAY_TOKENS, self.chaos.gained, self.chaos.lost, has);
+        let near = &self.chaos.near;
+        let flows = (RELAY_TOKENS, near.gained, near.lost, near.tokens());
         let (store, ledger) = (self.store.as_ref(), &self.network.ledger);
         let books = self.services.books().await;
         Evidence::gather(store, ledger, books, &promises, flows, self.chaos.keys_used).await
@@ -487,6 +505,7 @@ impl World {
             attempts: evidence.attempts.len(),
             failure,
             story,
+            guards: Vec::new(),
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::near::keys;
 use crate::near::ledger::{Decree, Genesis, Ledger};
 use crate::near::server::{CHAIN_ID, RELAY, TOKEN};
 
-pub use network::{Lie, Network, Switch, node_of};
+pub use network::{Honest, Liar, Lie, Network, Switch, node_of};
 
 /// When the world begins: a round moment, the same in every run.
 const START_MS: u64 = 1_700_000_000_000;

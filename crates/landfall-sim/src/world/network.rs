@@ -17,6 +17,24 @@ use crate::near::rpc::{self, Answer, Body, Node, Reply, Waiting};
 /// A node that lies: an answer of its own to some requests.
 pub type Lie = Arc<dyn Fn(&Value) -> Option<HttpAnswer> + Send + Sync>;
 
+/// Who answers in a node's place, and may say anything.
+#[async_trait]
+pub trait Liar: Send + Sync {
+    async fn answer(&self, node: Honest<'_>, request: &Value) -> Answer;
+}
+
+/// The node behind a liar: it knows the truth, and takes what it is given.
+pub struct Honest<'a> {
+    network: &'a Network,
+    switch: &'a Switch,
+}
+
+impl Honest<'_> {
+    pub async fn answer(&self, request: &Value) -> Answer {
+        self.network.answer(self.switch, request).await
+    }
+}
+
 /// What is wrong with a node.
 #[derive(Clone, Default)]
 pub struct Switch {
@@ -25,6 +43,8 @@ pub struct Switch {
     pub forgets: bool,
     /// Has forgotten which transactions there were; all else it tells truly.
     pub amnesic: bool,
+    /// Has collected all blocks but the newest so many.
+    pub history_blocks: Option<u64>,
     pub down: bool,
     /// Requests vanish before they arrive.
     pub lose_requests: bool,
@@ -33,6 +53,19 @@ pub struct Switch {
     /// The same, but only of broadcasts and looks: the relay sees the chain, not its transactions.
     pub lose_fates: bool,
     pub lie: Option<Lie>,
+    pub liar: Option<Arc<dyn Liar>>,
+}
+
+impl Switch {
+    /// The same node on its feet again: what it has lost and whom it serves stay as they are.
+    pub fn untroubled(&self) -> Switch {
+        Switch {
+            amnesic: self.amnesic,
+            history_blocks: self.history_blocks,
+            liar: self.liar.clone(),
+            ..Switch::default()
+        }
+    }
 }
 
 /// Which node an address means; one that is not there if none.
@@ -80,6 +113,20 @@ impl Network {
         self.blocks.set(height);
     }
 
+    pub fn count(&self) -> usize {
+        self.switches.lock().len()
+    }
+
+    /// How many honest nodes keep the block at this height.
+    pub fn keeping(&self, height: u64) -> usize {
+        let ledger = self.ledger.lock();
+        let keeps = |switch: &&Switch| {
+            let view = ledger.view(0).with_history(switch.history_blocks);
+            switch.liar.is_none() && view.block_at(height).is_some()
+        };
+        self.switches.lock().iter().filter(keeps).count()
+    }
+
     /// Changes one node's switch.
     pub fn node(&self, node: usize, change: impl FnOnce(&mut Switch)) {
         change(&mut self.switches.lock()[node]);
@@ -98,7 +145,8 @@ impl Network {
         loop {
             {
                 let ledger = self.ledger.lock();
-                let view = ledger.view(switch.lag_blocks).with_amnesia(switch.amnesic);
+                let view = ledger.view(switch.lag_blocks).with_history(switch.history_blocks);
+                let view = view.with_amnesia(switch.amnesic);
                 if let Some(answer) = waiting.poll(view) {
                     return answer;
                 }
@@ -115,6 +163,19 @@ impl Network {
         if let Some(answer) = switch.lie.as_ref().and_then(|lie| lie(request)) {
             return answer;
         }
+        let answer = match &switch.liar {
+            Some(liar) => liar.answer(Honest { network: self, switch }, request).await,
+            None => self.answer(switch, request).await,
+        };
+        let body = match answer.body {
+            Body::Json(json) => json.to_string(),
+            Body::Text(text) => text,
+        };
+        HttpAnswer { status: answer.http_status, body: Bytes::from(body) }
+    }
+
+    /// What the node says of itself.
+    async fn answer(&self, switch: &Switch, request: &Value) -> Answer {
         let reply = {
             let mut ledger = self.ledger.lock();
             let mut node = Node {
@@ -122,19 +183,15 @@ impl Network {
                 lag_blocks: switch.lag_blocks,
                 forgets: switch.forgets,
                 amnesic: switch.amnesic,
+                history_blocks: switch.history_blocks,
                 rpc_addr: "node",
             };
             rpc::handle(&mut node, request)
         };
-        let answer = match reply {
+        match reply {
             Reply::Answer(answer) => answer,
             Reply::Wait(waiting) => self.wait(waiting, switch).await,
-        };
-        let body = match answer.body {
-            Body::Json(json) => json.to_string(),
-            Body::Text(text) => text,
-        };
-        HttpAnswer { status: answer.http_status, body: Bytes::from(body) }
+        }
     }
 }
 

@@ -1,8 +1,12 @@
 //! Blocks, the pool, batches, history, reorganisations, lagging and forgetful nodes.
 
+use std::sync::Arc;
+
+use landfall_sim::near::ledger::block::Block;
 use landfall_sim::near::ledger::{Decree, Refusals};
 use landfall_sim::near::rpc::Reply;
 use near_primitives::hash::CryptoHash;
+use near_primitives::transaction::SignedTransaction;
 use serde_json::{Value, json};
 
 use crate::captures::{check_equal, check_shape};
@@ -333,7 +337,7 @@ fn an_included_transaction_may_fail_as_a_transaction_and_land_later() {
     assert_eq!(world.key_nonce(world.ledger.height()), 0, "it used no nonce");
     world.submit(&signed);
     world.blocks(8);
-    assert_eq!(world.tx(signed.hash())["result"]["status"], json!({ "SuccessValue": "" }));
+    assert!(world.ledger.landed(signed.hash()).is_some());
     assert_eq!(world.tokens(&user(0)), Some(5));
 }
 
@@ -341,9 +345,77 @@ fn an_included_transaction_may_fail_as_a_transaction_and_land_later() {
 fn a_refused_transaction_put_back_lands_by_itself() {
     let mut world = World::new();
     world.ledger.refuse_included(Refusals { count: 1, again: true });
-    let result = world.land(vec![pay(&user(0), 5)]);
-    assert_eq!(result["status"], json!({ "SuccessValue": "" }));
+    world.land(vec![pay(&user(0), 5)]);
     assert_eq!(world.tokens(&user(0)), Some(5));
+}
+
+/// The hashes of the blocks that hold a transaction, oldest first.
+fn blocks_with(world: &World, hash: &CryptoHash) -> Vec<CryptoHash> {
+    let chain = world.ledger.chain();
+    let blocks = (0..=world.ledger.height()).filter_map(|height| chain.at(height));
+    let holds = |block: &&Arc<Block>| block.transactions.iter().any(|one| one.hash() == hash);
+    blocks.filter(holds).map(|block| block.hash).collect()
+}
+
+/// Lands payouts that `disturb` has included twice, once in vain, and checks which of the two
+/// outcomes is shown. Returns how often it was the one that paid.
+fn shown_by_block_hash(disturb: impl Fn(&mut World, &SignedTransaction)) -> usize {
+    let mut world = World::new();
+    let mut shown_as_paid = 0;
+    for round in 0..20 {
+        let signed = world.sign(vec![pay(&user(0), 5)]);
+        disturb(&mut world, &signed);
+        world.blocks(8);
+        let blocks = blocks_with(&world, signed.hash());
+        assert_eq!((blocks.len(), world.tokens(&user(0))), (2, Some(5 * (round + 1))));
+        let shown = world.tx(signed.hash())["result"].clone();
+        let first = blocks.iter().min().expect("two").to_string();
+        assert_eq!(shown["transaction_outcome"]["block_hash"], first);
+        let landed = world.ledger.landed(signed.hash()).and_then(|run| run.ran.as_ref());
+        let paid = landed.expect("it paid").block_hash.to_string() == first;
+        assert_eq!(shown["status"]["SuccessValue"].is_string(), paid, "{shown}");
+        shown_as_paid += usize::from(paid);
+    }
+    shown_as_paid
+}
+
+#[test]
+fn of_an_invalid_and_a_landed_outcome_the_one_with_the_lower_block_hash_is_shown() {
+    let paid = shown_by_block_hash(|world, signed| {
+        world.ledger.refuse_included(Refusals { count: 1, again: true });
+        world.submit(signed);
+    });
+    assert!((1..20).contains(&paid), "both are seen: {paid}");
+}
+
+#[test]
+fn what_landed_and_is_included_again_may_be_shown_as_invalid() {
+    let paid = shown_by_block_hash(|world, signed| {
+        world.submit(signed);
+        world.blocks(2);
+        world.ledger.include_again(1);
+    });
+    assert!((1..20).contains(&paid), "both are seen: {paid}");
+}
+
+#[test]
+fn a_node_that_keeps_little_history_is_honest_about_it() {
+    let mut world = World::new();
+    let signed = world.sign(vec![pay(&user(0), 5)]);
+    world.land_signed(&signed);
+    world.blocks(20);
+    let old = world.ledger.chain().hash_at(5).expect("hashes stay known");
+    let at_old = json!({ "request_type": "view_account", "block_id": old, "account_id": RELAY });
+    assert!(world.ask("query", at_old.clone()).json()["result"].is_object());
+    world.history_blocks = Some(12);
+    assert_eq!(cause(&world.tx(signed.hash())), "UNKNOWN_TRANSACTION");
+    assert_eq!(cause(world.ask("query", at_old).json()), "UNKNOWN_BLOCK");
+    let at_five = json!({ "request_type": "view_account", "block_id": 5, "account_id": RELAY });
+    assert_eq!(cause(world.ask("query", at_five).json()), "GARBAGE_COLLECTED_BLOCK");
+    assert_eq!(cause(world.ask("block", json!({ "block_id": 5 })).json()), "UNKNOWN_BLOCK");
+    let status = world.ask("status", json!([]));
+    let earliest = &status.json()["result"]["sync_info"]["earliest_block_height"];
+    assert_eq!(earliest.as_u64(), Some(world.ledger.height() - 11));
 }
 
 #[test]

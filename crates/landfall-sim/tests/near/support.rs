@@ -27,6 +27,7 @@ pub struct World {
     pub ledger: Ledger,
     pub lag_blocks: u64,
     pub forgets: bool,
+    pub history_blocks: Option<u64>,
     next_nonce: u64,
 }
 
@@ -49,7 +50,8 @@ impl World {
             relay_tokens: 10u128.pow(30),
             settings,
         });
-        let mut world = World { ledger, lag_blocks: 0, forgets: false, next_nonce: 1 };
+        let (lag_blocks, forgets, history_blocks) = (0, false, None);
+        let mut world = World { ledger, lag_blocks, forgets, history_blocks, next_nonce: 1 };
         let users = (0..10).map(|index| id(&user(index))).collect();
         world.decree(Decree::Register { account_ids: users });
         world
@@ -143,6 +145,7 @@ impl World {
             lag_blocks: self.lag_blocks,
             forgets: self.forgets,
             amnesic: false,
+            history_blocks: self.history_blocks,
             rpc_addr: "127.0.0.1:3030",
         };
         rpc::handle(&mut node, body)

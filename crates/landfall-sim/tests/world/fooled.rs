@@ -8,7 +8,7 @@ use landfall_core::{CertificateKind, Fate, Purpose, RailName};
 use landfall_rail_near::{Auditor, Seen};
 use landfall_rpc::{Endpoints, HttpAnswer, Url};
 use landfall_sim::near::keys;
-use landfall_sim::near::ledger::{Decree, Refusals};
+use landfall_sim::near::ledger::{Decree, Ledger, Refusals};
 use landfall_sim::near::server::{CHAIN_ID, RELAY, TOKEN};
 use landfall_sim::world::{Lie, World, WorldConfig};
 use near_crypto::SecretKey;
@@ -163,11 +163,15 @@ async fn refused_though_it_lands(reason: Value) {
     world.pay("k", "alice.near", 1).await;
     world.run_ms(5_000).await;
     assert_eq!(world.times_paid("k"), 1, "it landed, unseen");
-    world.network.all(|node| {
-        node.lose_fates = false;
-        node.lie = Some(invalid_tx(reason.clone()));
+    // No look may settle the matter before the bytes are sent again, and refused.
+    let refuse = invalid_tx(reason);
+    let lie: Lie = Arc::new(move |request| {
+        let looks = request["method"] == "tx";
+        if looks { answer(503, json!("busy")) } else { refuse(request) }
     });
+    world.network.all(|node| (node.lose_fates, node.lie) = (false, Some(lie.clone())));
     world.run_ms(3 * MINUTE_MS).await;
+    assert_eq!(world.state("k").await, "QUEUED_VERIFICATION", "what may have landed is unknown");
     world.network.all(|node| node.lie = None);
     world.run_until_final(&["k".into()], 5 * MINUTE_MS).await;
     check_paid_once(&world, "k").await;
@@ -206,7 +210,7 @@ async fn history_that_is_gone_proves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_node_that_saw_it_outweighs_two_that_did_not() {
+async fn what_one_node_saw_and_two_forgot_is_neither_paid_again_nor_completed() {
     let world = world(one_key()).await;
     world.network.all(|node| node.lose_fates = true);
     world.pay("k", "alice.near", 1).await;
@@ -214,9 +218,14 @@ async fn one_node_that_saw_it_outweighs_two_that_did_not() {
     assert_eq!(world.times_paid("k"), 1);
     world.network.all(|node| node.lose_fates = false);
     for node in 1..3 {
-        world.network.node(node, |node| node.lie = Some(knows_nothing()));
+        world.network.node(node, |node| node.amnesic = true);
     }
     world.run_ms(10 * MINUTE_MS).await;
+    assert_eq!(world.times_paid("k"), 1, "never again");
+    assert_eq!(world.state("k").await, "QUEUED_VERIFICATION", "one node's word completes nothing");
+    assert!(!world.lanes_halted().await, "nor do two that forgot halt anything");
+    world.network.all(|node| node.amnesic = false);
+    world.run_until_final(&["k".into()], 5 * MINUTE_MS).await;
     check_paid_once(&world, "k").await;
     assert!(world.trail("k").await.iter().all(|entry| entry.certificate.is_none()));
 }
@@ -237,7 +246,7 @@ async fn an_auditor_asks_everybody_before_it_believes_in_nothing() {
     let endpoints = Endpoints::new(nodes, wire, clock.clone(), Default::default());
     let auditor = Auditor::new(endpoints.expect("three nodes"), clock, CHAIN_ID.to_owned());
     let seen = auditor.seen(&hash.expect("an attempt paid it"), RELAY, TOKEN).await;
-    assert_eq!(seen.expect("all nodes answer"), Seen::Done(vec![("alice.near".to_owned(), 1)]));
+    assert_eq!(seen.expect("all nodes answer"), Seen::Unsettled, "neither unknown nor done");
 }
 
 /// While the one that saw it cannot be reached, two that did not are a quorum of three; but a
@@ -256,19 +265,39 @@ async fn a_sighting_vetoes_the_certificate_while_its_block_may_be_final() {
     world.network.node(0, |node| node.down = true);
     world.run_ms(20 * MINUTE_MS).await;
     assert!(world.times_paid("k") <= 1);
-    world.network.node(0, |node| node.down = false);
+    world.network.all(|node| (node.down, node.lie) = (false, None));
     world.run_until_final(&["k".into()], 10 * MINUTE_MS).await;
     check_paid_once(&world, "k").await;
 }
 
-/// Included, invalid, and back in the pool: it used no nonce and lands later.
+/// Included as invalid in one block and landed in another, in either order. Nodes show one of the
+/// two, by the blocks' hashes: what they show as invalid proves nothing and is paid to nobody anew.
+async fn included_twice_is_paid_once(after_ms: u64, disturb: impl Fn(&mut Ledger)) {
+    let mut completed = 0;
+    for amount in 1..=8 {
+        let world = world(one_key()).await;
+        world.pay("k", "alice.near", amount).await;
+        world.run_ms(after_ms).await;
+        disturb(&mut world.network.ledger.lock());
+        world.run_until_final(&["k".into()], 5 * MINUTE_MS).await;
+        assert_eq!(world.times_paid("k"), 1, "{amount} on the ledger");
+        let state = world.state("k").await;
+        assert!(["COMPLETED", "QUEUED_VERIFICATION"].contains(&state), "{amount} is {state}");
+        assert!(!world.lanes_halted().await, "nobody else used the key");
+        completed += usize::from(state == "COMPLETED");
+    }
+    assert!(completed > 0, "what is shown as landed is completed");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_failure_of_the_transaction_itself_is_not_the_end_of_it() {
-    let world = world(one_key()).await;
-    world.network.ledger.lock().refuse_included(Refusals { count: 2, again: true });
-    world.pay("k", "alice.near", 1).await;
-    world.run_until_final(&["k".into()], 10 * MINUTE_MS).await;
-    check_paid_once(&world, "k").await;
+    let refusals = Refusals { count: 2, again: true };
+    included_twice_is_paid_once(0, |ledger| ledger.refuse_included(refusals)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_of_the_transaction_after_it_landed_undoes_nothing() {
+    included_twice_is_paid_once(1_300, |ledger| ledger.include_again(1)).await;
 }
 
 #[tokio::test(start_paused = true)]

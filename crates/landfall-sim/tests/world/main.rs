@@ -2,3 +2,4 @@
 
 mod fooled;
 mod funds;
+mod poison;

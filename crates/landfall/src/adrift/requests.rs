@@ -76,7 +76,7 @@ pub fn json(transfer: &Transfer, now_ms: u64) -> Value {
 }
 
 pub async fn decide(req_id: &str, asked: &DecideArguments, read: &ReadArguments) -> Result<()> {
-    let Opened { config, store, folder: _held } = Opened::to_write(read).await?;
+    let Opened { config, store, home: _held } = Opened::to_write(read).await?;
     let transfer = find(&store, req_id, &asked.tenant).await?;
     let rail = wire::internal_rail(&config, wire::clock())?;
     let (took_effect, word) = (asked.fate == Decided::Landed, word(asked));

@@ -2,13 +2,14 @@
 //!
 //! Every final transfer is true, and nothing moved that no transfer asked for. May run beside a
 //! working relay. Without a name every configured rail is audited; the exit code is that of the
-//! worst.
+//! worst, and a rail that the store has transfers of and nobody configured is not proven.
 //! Not here: how a rail's ledger is read and what is compared ([`near`], [`internal`]).
 
 mod internal;
 mod near;
 mod progress;
 
+use std::fmt;
 use std::sync::Arc;
 
 use landfall_core::RailName;
@@ -17,7 +18,8 @@ use landfall_core::{Transfer, TransferId};
 use serde_json::{Map, Value, json};
 
 use crate::cli::{AuditArguments, AuditedRail};
-use crate::config::{self, Config, Need, Sources};
+use crate::config::{self, Config, Need};
+use crate::dev::ground::ledger_sources;
 use crate::failure::{Failure, Result};
 use crate::show::{Show, Style};
 use crate::wire;
@@ -46,14 +48,11 @@ impl Audited {
 }
 
 pub async fn run(arguments: &AuditArguments) -> Result<()> {
-    let data = arguments.read.data.as_ref().map(|path| path.display().to_string());
-    let sources = Sources::surroundings(arguments.read.config.clone()).with_flag(
-        "instance.data",
-        "--data",
-        data,
-    );
+    let read = &arguments.read;
+    // A trial's ledger lives until the end.
+    let (sources, _ground) = ledger_sources(&read.config, &read.data).await?;
     let config = config::load(&sources, Need::Ledger)?;
-    let show = Show::on_stdout(arguments.read.json);
+    let show = Show::on_stdout(read.json);
     let rails = rails(&config, arguments.rail)?;
     let store = wire::open_existing_store(&config).await?;
     let mut audited = Vec::new();
@@ -64,10 +63,19 @@ pub async fn run(arguments: &AuditArguments) -> Result<()> {
         };
         audited.push(one.or_else(|failure| Audited::unable(*rail, failure))?);
     }
+    let left_out = match arguments.rail {
+        // Who names a rail has asked for no other.
+        Some(_) => Vec::new(),
+        None => left_out(&store, &rails).await?,
+    };
     if show.json {
-        show.value(&report(&audited));
+        show.value(&report(&audited, &left_out));
     }
-    let unproven: Vec<String> = audited.iter().filter_map(|one| one.unproven.clone()).collect();
+    let unproven: Vec<String> = audited
+        .iter()
+        .filter_map(|one| one.unproven.clone())
+        .chain(left_out.iter().map(LeftOut::to_string))
+        .collect();
     match (audited.iter().all(|one| one.differences == 0), unproven.is_empty()) {
         (false, _) => Err(Failure::No(String::new())),
         (true, false) => Err(Failure::Unable(unproven.join("; "))),
@@ -95,15 +103,51 @@ fn rails(config: &Config, named: Option<AuditedRail>) -> Result<Vec<RailName>> {
     }
 }
 
-/// One rail's own report, or those of several by their names.
-fn report(audited: &[Audited]) -> Value {
-    if let [one] = audited {
-        return one.report.clone();
+/// A rail whose transfers nobody looked at.
+struct LeftOut {
+    rail: RailName,
+    transfers: u64,
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LeftOut { rail, transfers } = self;
+        let were = if *transfers == 1 { "its transfer was" } else { "its transfers were" };
+        write!(f, "the rail {rail} is not configured here: {were} not audited ({transfers})")
     }
-    let is_well = |one: &Audited| one.differences == 0 && one.unproven.is_none();
-    let mut all = Map::from_iter([("ok".to_owned(), audited.iter().all(is_well).into())]);
-    all.extend(audited.iter().map(|one| (one.rail.to_string(), one.report.clone())));
-    Value::Object(all)
+}
+
+async fn left_out(store: &Arc<dyn Store>, audited: &[RailName]) -> Result<Vec<LeftOut>> {
+    let counts = store.counts().await?;
+    let of_rail = |rail: RailName| LeftOut {
+        rail,
+        transfers: counts
+            .iter()
+            .filter(|(state, _)| state.rail() == rail)
+            .map(|(_, count)| count)
+            .sum(),
+    };
+    let others = RailName::ALL.into_iter().filter(|rail| !audited.contains(rail)).map(of_rail);
+    Ok(others.filter(|one| one.transfers > 0).collect())
+}
+
+/// One rail's own report, or those of several by their names.
+fn report(audited: &[Audited], left_out: &[LeftOut]) -> Value {
+    let mut report = match audited {
+        [one] => one.report.clone(),
+        several => {
+            let is_well = |one: &Audited| one.differences == 0 && one.unproven.is_none();
+            let ok = ("ok".to_owned(), several.iter().all(is_well).into());
+            let rails = several.iter().map(|one| (one.rail.to_string(), one.report.clone()));
+            Value::Object(Map::from_iter(std::iter::once(ok).chain(rails)))
+        }
+    };
+    if !left_out.is_empty() {
+        let names: Vec<&str> = left_out.iter().map(|one| one.rail.as_str()).collect();
+        report["ok"] = false.into();
+        report["not_audited"] = names.into();
+    }
+    report
 }
 
 /// The transfers of a rail, newest first, a page at a time.

@@ -74,8 +74,9 @@ settings! {
     }
     /// The NEAR rail: token payouts.
     near: Near {
-        /// Nodes to ask. With several, one may fail or lie: a proof that a payment never happened
-        /// needs a quorum of them. In a variable: separated by commas.
+        /// Nodes to ask. With several, none is believed alone: whatever decides about a payment is
+        /// the word of a quorum of them, so that with three one may fail or lie. With one, that
+        /// node is trusted. In a variable: separated by commas.
         rpc_urls: Vec<Url> = "", seed "NEAR_RPC_URL";
         /// The chain id that every node must show ("mainnet", "testnet"). Without it, whatever
         /// the nodes show when the relay first reaches them.
@@ -93,6 +94,9 @@ settings! {
         gas_per_transfer_tgas: u64 = "3", in 1..=300;
         /// Gas for one `storage_deposit`. The standard contract takes 1.5.
         gas_per_registration_tgas: u64 = "3", in 1..=300;
+        /// The most that is attached to register a receiver, in thousandths of a NEAR, whatever
+        /// the contract asks for. The standard contract asks for 1.25.
+        deposit_max_millinear: u64 = "50", in 1..=1000000;
         /// Gas of a whole transaction. 300 is every protocol's limit; 1000 since protocol 83.
         gas_per_transaction_tgas: u64 = "300", in 1..=1000;
         /// Payouts in one transaction. 100 actions are the protocol's limit.
@@ -101,8 +105,9 @@ settings! {
         linger_ms: u64 = "20", in 0..=10000;
         /// Patience for one call to a node. Nodes themselves give up after 10 s.
         rpc_timeout_ms: u64 = "10000", in 100..=120000;
-        /// Distinct nodes that must agree before a payment counts as never made. Without it, a
-        /// majority of `near.rpc_urls`.
+        /// Distinct nodes that must say the same before it counts: that a payment was made, or
+        /// never was, that a key was used by somebody else. Without it, a majority of
+        /// `near.rpc_urls`.
         quorum: Option<u64> = "";
         /// Failures in a row after which a node is left alone.
         breaker_failures: u64 = "10", in 1..=1000;
@@ -161,6 +166,13 @@ settings! {
         retry_ms: u64 = "500", in 10..=600000;
         /// Where the doubling ends.
         retry_max_ms: u64 = "60000", in 10..=3600000;
+        /// Where the pauses of a rail that can pay nobody end, which begin with 2 s and double:
+        /// the contract is paused, say, or the relay is out of funds. After each it looks or
+        /// tries again, with one payout.
+        pause_max_ms: u64 = "60000", in 2000..=3600000;
+        /// Where the waits of a payout end that fails also alone while others are paid, which
+        /// begin with 5 s and double.
+        aside_max_ms: u64 = "300000", in 5000..=86400000;
         /// Unfinished transfers above which new ones are refused with 503: what is taken must
         /// also be paid in reasonable time.
         backlog_max: u64 = "1000000", in 1..=100000000;

@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use landfall_core::Clock;
+use landfall_core::guard::Guard;
 use landfall_sim::torture::{Options, Plan, Report, run_plan};
 
 use crate::cli::TortureArguments;
@@ -37,6 +38,8 @@ pub struct Sum {
     pub simulated_ms: u64,
     pub completed: u64,
     pub attempts: u64,
+    /// In how many seeds each guard was met, in their order.
+    met: Vec<u64>,
 }
 
 impl Sum {
@@ -45,6 +48,21 @@ impl Sum {
         self.simulated_ms += report.simulated_ms;
         self.completed += report.completed as u64;
         self.attempts += report.attempts as u64;
+        self.met.resize(Guard::ALL.len(), 0);
+        for guard in &report.guards {
+            self.met[*guard as usize] += 1;
+        }
+    }
+
+    /// Every guard, and in how many seeds it was met.
+    fn guards(&self) -> impl Iterator<Item = (Guard, u64)> {
+        let met = self.met.iter().copied().chain(std::iter::repeat(0));
+        Guard::ALL.iter().copied().zip(met)
+    }
+
+    /// Guards that no seed has met.
+    fn never_met(&self) -> Vec<Guard> {
+        self.guards().filter(|(_, seeds)| *seeds == 0).map(|(guard, _)| guard).collect()
     }
 }
 
@@ -174,7 +192,8 @@ pub fn run(arguments: &TortureArguments) -> ExitCode {
     let first = failed.into_iter().next();
     let verdict = first.map(|(seed, report)| report::Found::new(seed, &shared.cut, report, others));
     report::print(&show, &sum, seconds, verdict.as_ref());
-    report::exit_code(verdict.as_ref())
+    let wanting = arguments.all_guards && !sum.never_met().is_empty();
+    report::exit_code(verdict.as_ref(), wanting)
 }
 
 /// The plan that a seed stands for.

@@ -3,6 +3,8 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
+use landfall_core::guard::Guard;
+
 use super::Sum;
 
 /// Columns of the bar.
@@ -36,10 +38,12 @@ impl Progress {
     pub fn at(&mut self, sum: &Sum, since: Duration) {
         let part = self.part(sum, since);
         let text = format!(
-            "{} seeds, {:.1}/s, {:.1} simulated hours",
+            "{} seeds, {:.1}/s, {:.1} simulated hours, {} of {} guards met",
             sum.seeds,
             sum.seeds as f64 / since.as_secs_f64().max(0.001),
-            sum.simulated_ms as f64 / HOUR_MS
+            sum.simulated_ms as f64 / HOUR_MS,
+            Guard::ALL.len() - sum.never_met().len(),
+            Guard::ALL.len()
         );
         // Progress that cannot be shown is no reason to stop.
         if self.terminal {

@@ -2,14 +2,17 @@
 
 use std::process::ExitCode;
 
+use landfall_core::guard::Guard;
 use landfall_sim::torture::{Failure, Report};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::cut::{Cut, Shortest, shorten};
 use super::{Sum, trace_file};
 use crate::show::{Show, Style, Table};
 
 const HOUR_MS: f64 = 3_600_000.0;
+/// Nothing broke, but a guard was never met.
+const GUARDS_WANTING: u8 = 4;
 
 /// A failing seed, and the shortest way to see it fail again.
 pub struct Found {
@@ -40,10 +43,14 @@ impl Found {
     }
 }
 
-/// 0 held, 1 safety, 2 liveness, 3 crash.
-pub fn exit_code(found: Option<&Found>) -> ExitCode {
+/// 0 held, 1 safety, 2 liveness, 3 crash, 4 held but not all guards were met, if they had to be.
+pub fn exit_code(found: Option<&Found>, guards_wanting: bool) -> ExitCode {
     let failure = found.and_then(|found| found.report.failure.as_ref());
-    failure.map_or(ExitCode::SUCCESS, |failure| ExitCode::from(kind(failure).1))
+    match failure {
+        Some(failure) => ExitCode::from(kind(failure).1),
+        None if guards_wanting => ExitCode::from(GUARDS_WANTING),
+        None => ExitCode::SUCCESS,
+    }
 }
 
 fn kind(failure: &Failure) -> (&'static str, u8) {
@@ -65,7 +72,9 @@ fn sentence(failure: &Failure) -> String {
 pub fn write_trace(seed: u64, report: &Report) {
     let path = trace_file(seed);
     let shown = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
-    match std::fs::write(&path, report.trace.join("\n") + "\n") {
+    let met = report.guards.iter().map(|guard| format!("met: {}", guard.words()));
+    let lines: Vec<String> = report.trace.iter().cloned().chain(met).collect();
+    match std::fs::write(&path, lines.join("\n") + "\n") {
         Ok(()) => eprintln!("seed {seed}: the whole history is in {}", shown.display()),
         Err(error) => eprintln!("error: {} cannot be written ({error})", shown.display()),
     }
@@ -94,6 +103,16 @@ pub fn print(show: &Show, sum: &Sum, seconds: f64, found: Option<&Found>) {
         (style, verdict),
     ]);
     show.table(&table);
+    tell_guards(show, sum);
+}
+
+/// What the worlds never came to: no world tests it.
+fn tell_guards(show: &Show, sum: &Sum) {
+    let (all, never) = (Guard::ALL.len(), sum.never_met());
+    show.line(&format!("{} of {all} guards met", all - never.len()));
+    for guard in never {
+        show.line(&format!("  {}  {}", show.paint(Style::Warn, "never met"), guard.words()));
+    }
 }
 
 fn tell(show: &Show, found: &Found) {
@@ -135,6 +154,9 @@ fn value(sum: &Sum, seconds: f64, found: Option<&Found>) -> Value {
             "other_seeds": found.others,
         }))
     });
+    let name = |guard: Guard| format!("{guard:?}");
+    let guards: Map<String, Value> =
+        sum.guards().map(|(guard, seeds)| (name(guard), json!(seeds))).collect();
     json!({
         "held": failure.is_none(),
         "seeds": sum.seeds,
@@ -143,6 +165,8 @@ fn value(sum: &Sum, seconds: f64, found: Option<&Found>) -> Value {
         "simulated_hours": sum.simulated_ms as f64 / HOUR_MS,
         "completed": sum.completed,
         "attempts": sum.attempts,
+        "guards": guards,
+        "guards_never_met": sum.never_met().into_iter().map(name).collect::<Vec<_>>(),
         "failure": failure,
     })
 }
@@ -168,8 +192,27 @@ mod tests {
         assert_eq!(kind(&safety), ("safety", 1));
         assert_eq!(kind(&Failure::Liveness(String::new())), ("liveness", 2));
         assert_eq!(kind(&Failure::Crash(String::new())), ("crash", 3));
-        assert_eq!(exit_code(None), ExitCode::SUCCESS);
-        assert_eq!(exit_code(Some(&found(safety))), ExitCode::from(1));
+        assert_eq!(exit_code(None, false), ExitCode::SUCCESS);
+        assert_eq!(exit_code(None, true), ExitCode::from(4));
+        assert_eq!(exit_code(Some(&found(safety)), true), ExitCode::from(1));
+    }
+
+    #[test]
+    fn guards_are_counted_by_seeds_and_those_never_met_are_named() {
+        let mut report = found(Failure::Liveness(String::new())).report;
+        let mut sum = Sum::default();
+        assert_eq!(sum.never_met(), Guard::ALL);
+        report.guards = vec![Guard::Expired, Guard::LookedFirst];
+        sum.add(&report);
+        report.guards = vec![Guard::Expired];
+        sum.add(&report);
+        let told = value(&sum, 1.0, None);
+        assert_eq!(told["guards"]["Expired"], 2);
+        assert_eq!(told["guards"]["LookedFirst"], 1);
+        assert_eq!(told["guards"]["NoncePassed"], 0);
+        let never = told["guards_never_met"].as_array().expect("names");
+        assert_eq!(never.len(), Guard::ALL.len() - 2);
+        assert!(never.contains(&json!("NoncePassed")) && !never.contains(&json!("Expired")));
     }
 
     #[test]

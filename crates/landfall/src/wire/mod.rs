@@ -31,6 +31,7 @@ mod sqs;
 mod sqs;
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::io::IsTerminal as _;
 use std::sync::Arc;
 
 use axum::Router;
@@ -43,12 +44,15 @@ use landfall_lanes::{HighWater, LaneSettings, SystemClock};
 
 pub use books::{book_in, book_on};
 pub use internal::internal_rail;
-pub use near::{endpoints, near_intake, near_rail, network, shown_network, terms};
-pub use stores::{migrate, open_existing_store, open_existing_store_to_write};
+pub use near::{
+    Agreement, agreement, endpoints, near_intake, near_rail, network, shown_network, terms,
+};
+pub use stores::{is_there, migrate, open_existing_store, open_existing_store_to_write};
 
 use crate::config::{Config, LogFormat, StoreUrl};
 use crate::failure::Result;
 use crate::folder::Folder;
+use crate::show;
 
 /// How often a client's wait asks the store in a process that does no work itself.
 const API_RECHECK_MS: u64 = 100;
@@ -60,7 +64,9 @@ pub fn clock() -> Arc<dyn Clock> {
 /// Sends log lines to standard error, as configured.
 pub fn start_log(config: &Config) {
     let filter = tracing_subscriber::EnvFilter::new(&config.log.level);
+    let colours = show::may_colour(std::io::stderr().is_terminal());
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let log = log.with_ansi(colours);
     match config.log.format {
         LogFormat::Json => log.json().init(),
         LogFormat::Pretty => log.init(),
@@ -93,6 +99,8 @@ fn engine_settings(config: &Config, role: Role, instance: String) -> EngineSetti
         verification_retries: number(engine.verification_retries),
         backoff_ms: engine.retry_ms,
         backoff_max_ms: engine.retry_max_ms,
+        pause_max_ms: engine.pause_max_ms,
+        aside_max_ms: engine.aside_max_ms,
         backlog_max: engine.backlog_max,
         recheck_ms: match role {
             Role::Api => API_RECHECK_MS,
@@ -135,7 +143,8 @@ pub async fn start(
 ) -> Result<Relay> {
     let store = stores::open_patiently(config, &clock).await?;
     let instance = folder.instance_name(config.instance.name.as_deref())?;
-    let queue = stores::open_queue(config, &store, &instance, &clock).await?;
+    let settings = engine_settings(config, role, instance);
+    let queue = stores::open_queue(config, &store, &settings, &clock).await?;
     let mut rails: Vec<Arc<dyn Rail>> = Vec::new();
     let mut couriers: Vec<Arc<dyn Courier>> = Vec::new();
     let mut shown = None;
@@ -164,7 +173,7 @@ pub async fn start(
         clock: clock.clone(),
         high_water: Arc::new(high_water),
         role,
-        settings: engine_settings(config, role, instance),
+        settings,
         seed: RandomState::new().build_hasher().finish(),
     })
     .await?;

@@ -17,6 +17,9 @@ use crate::folder::Folder;
 /// Pause before nodes are asked again which network they serve.
 const NETWORK_RETRY: Duration = Duration::from_millis(500);
 
+/// In yoctoNEAR.
+const MILLINEAR: u128 = 1_000_000_000_000_000_000_000;
+
 /// The calls to the configured nodes.
 pub fn endpoints(config: &Config, clock: Arc<dyn Clock>) -> Result<Endpoints> {
     let near = &config.near;
@@ -34,6 +37,18 @@ pub fn endpoints(config: &Config, clock: Arc<dyn Clock>) -> Result<Endpoints> {
     let transport = Arc::new(HttpTransport::new());
     Endpoints::new(near.rpc_urls.clone(), transport, clock, settings)
         .map_err(|error| Failure::Mistaken(format!("near.rpc_urls: {error}")))
+}
+
+/// How many of the nodes must say the same before it is believed.
+#[derive(Clone, Copy, Debug)]
+pub struct Agreement {
+    pub nodes: usize,
+    pub quorum: usize,
+}
+
+pub fn agreement(config: &Config) -> Result<Agreement> {
+    let endpoints = endpoints(config, super::clock())?;
+    Ok(Agreement { nodes: endpoints.count(), quorum: endpoints.quorum() })
 }
 
 /// What every payout has in common: from the configuration, but for the network.
@@ -68,12 +83,27 @@ pub async fn network(config: &Config, folder: &Folder, clock: &Arc<dyn Clock>) -
     }
 }
 
-/// The chain id that a node shows.
+/// The chain id that a quorum of nodes shows.
 pub async fn shown_network(endpoints: &Endpoints) -> std::result::Result<String, String> {
-    let answer = endpoints.call("status", &json!([])).await.map_err(|error| error.to_string())?;
-    let status: Value = serde_json::from_str(answer.result.get()).unwrap_or_default();
-    let network = status["chain_id"].as_str().filter(|network| !network.is_empty());
-    network.map(str::to_owned).ok_or_else(|| "the node shows no chain_id".to_owned())
+    let (mut shown, mut errors) = (Vec::new(), Vec::new());
+    for (_, answer) in endpoints.call_each("status", &json!([])).await {
+        let status = match answer {
+            Ok(raw) => serde_json::from_str::<Value>(raw.get()).unwrap_or_default(),
+            Err(error) => {
+                errors.push(error.to_string());
+                continue;
+            }
+        };
+        let network = status["chain_id"].as_str().filter(|network| !network.is_empty());
+        shown.extend(network.map(str::to_owned));
+    }
+    let showing = |network: &String| shown.iter().filter(|other| *other == network).count();
+    let agreed = shown.iter().find(|network| showing(network) >= endpoints.quorum());
+    agreed.cloned().ok_or_else(|| {
+        let quorum = endpoints.quorum();
+        let told = shown.into_iter().chain(errors).collect::<Vec<_>>().join("; ");
+        format!("no {quorum} nodes show the same chain_id ({told})")
+    })
 }
 
 /// The NEAR rail, with the keys to sign.
@@ -105,6 +135,7 @@ pub fn near_intake(config: &Config, network: &str, clock: Arc<dyn Clock>) -> Res
             transaction_gas: near.gas_per_transaction_tgas * TGAS,
             ..Limits::default()
         },
+        deposit_max: u128::from(near.deposit_max_millinear) * MILLINEAR,
         broadcast_timeout: Duration::from_millis(near.rpc_timeout_ms),
         ..NearSettings::new(&terms.network, &terms.token, &terms.sender, keys)
     };

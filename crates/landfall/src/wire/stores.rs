@@ -7,6 +7,7 @@ use std::time::Duration;
 use landfall_core::Clock;
 use landfall_core::queue::Queue;
 use landfall_core::store::Store;
+use landfall_engine::Settings as EngineSettings;
 use landfall_queue_ring::RingQueue;
 use landfall_queue_store::StoreQueue;
 use landfall_store_memory::MemoryStore;
@@ -67,6 +68,14 @@ async fn open_store(config: &Config, clock: Arc<dyn Clock>) -> Result<Arc<dyn St
     }
 }
 
+/// Whether a file is there. One that may not be looked for is not missing.
+pub fn is_there(path: &Path) -> Result<bool> {
+    path.try_exists().map_err(|error| {
+        let path = path.display();
+        Failure::Unable(format!("{path} cannot be reached ({error}); who may read its folder?"))
+    })
+}
+
 /// Opens a store that must be there, to read it beside a relay that may be writing.
 pub async fn open_existing_store(config: &Config) -> Result<Arc<dyn Store>> {
     match config.store_url() {
@@ -75,7 +84,7 @@ pub async fn open_existing_store(config: &Config) -> Result<Arc<dyn Store>> {
              relay's API instead"
                 .into(),
         )),
-        StoreUrl::Sqlite(path) if path.exists() => {
+        StoreUrl::Sqlite(path) if is_there(&path)? => {
             let store = SqliteStore::open_read_only(&path, SqliteOptions::default());
             Ok(Arc::new(store.map_err(unopened)?))
         }
@@ -108,16 +117,66 @@ fn unopened(error: OpenError) -> Failure {
 pub async fn open_queue(
     config: &Config,
     store: &Arc<dyn Store>,
-    instance: &str,
+    engine: &EngineSettings,
     clock: &Arc<dyn Clock>,
 ) -> Result<Arc<dyn Queue>> {
     match config.queue_url() {
         QueueUrl::Ring => Ok(Arc::new(RingQueue::new(config.queue.capacity as usize))),
         QueueUrl::Store => {
-            let settings = landfall_queue_store::Settings::default();
+            let (push_ms, horizon_ms) = (engine.sweep_push_ms, engine.horizon_ms());
+            let settings = landfall_queue_store::Settings::beside_sweeper(push_ms, horizon_ms);
             Ok(Arc::new(StoreQueue::new(store.clone(), clock.clone(), settings)))
         }
-        QueueUrl::Redis(url) => super::redis::queue(config, url.expose(), instance, clock.clone()),
+        QueueUrl::Redis(url) => {
+            super::redis::queue(config, url.expose(), &engine.instance, clock.clone())
+        }
         QueueUrl::Sqs(name) => super::sqs::queue(&name, clock.clone()).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use landfall_core::near::{self, Payout, Terms};
+    use landfall_core::{Event, NewTransfer, Payload, State};
+    use landfall_engine::Role;
+
+    use super::*;
+    use crate::config::{Need, Sources, load};
+    use crate::wire::engine_settings;
+
+    const HOUR_MS: u64 = 3_600_000;
+
+    fn waiting(key: &str, due_ms: u64) -> NewTransfer {
+        let terms = Terms { network: "simnet".into(), token: "t".into(), sender: "s".into() };
+        let payout = Payout::new(&terms, "alice.near", "1", None).expect("a payout");
+        let payload = Payload::Near(payout);
+        let (scope, first) = ((String::new(), key.to_owned()), State::Near(near::State::Received));
+        let (fingerprint, events) = (payload.fingerprint(), &[Event::Enqueued]);
+        let fresh = NewTransfer::begin(scope, fingerprint, payload, first, events, 0);
+        NewTransfer { due_ms: Some(due_ms), ..fresh.expect("legal") }
+    }
+
+    #[tokio::test]
+    async fn the_store_as_a_queue_leaves_a_retry_alone_for_the_longest_backoff() {
+        let settings = [
+            ("LANDFALL_STORE__URL", "memory:"),
+            ("LANDFALL_QUEUE__URL", "store:"),
+            ("LANDFALL_ENGINE__RETRY_MAX_MS", "3600000"),
+        ];
+        let variables = settings.map(|(name, text)| (name.to_owned(), text.to_owned())).into();
+        let sources = Sources { variables, ..Sources::default() };
+        let config = load(&sources, Need::Store).expect("no mistakes");
+        let clock = crate::wire::clock();
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new(clock.clone()));
+        let engine = engine_settings(&config, Role::Both, "a".to_owned());
+        let queue = open_queue(&config, &store, &engine, &clock).await.expect("a queue");
+
+        let now_ms = clock.now_ms();
+        store.accept(vec![waiting("retried", now_ms + HOUR_MS)]).await.expect("accept");
+        let mut pull = queue.pull(near::REGISTRATION, 10);
+        assert!(futures::poll!(&mut pull).is_pending(), "it is not due for an hour");
+        drop(pull);
+        store.accept(vec![waiting("never meant", now_ms + 9 * HOUR_MS)]).await.expect("accept");
+        assert_eq!(queue.pull(near::REGISTRATION, 10).await.expect("a pull").len(), 1);
     }
 }

@@ -225,6 +225,12 @@ fn torture_holds_and_says_what_it_did() {
     for seed in 42..45 {
         assert!(folder.path().join(format!("torture-{seed}.trace")).exists());
     }
+    let few = crate::world::landfall(folder.path())
+        .args(["torture", "--seed", "42", "--transfers", "1", "--moves", "0", "--all-guards"])
+        .output()
+        .expect("the binary runs");
+    assert_eq!(few.status.code(), Some(4), "one payout meets few guards: {}", text(&few));
+    assert!(text(&few).contains("never met"), "{}", text(&few));
     let wrong = crate::world::landfall(folder.path())
         .args(["torture", "--without", "gravity"])
         .output()

@@ -1,10 +1,11 @@
 //! `landfall dev`: what a newcomer sees.
 
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::world::{Process, free_port, get, landfall, request, wait_for};
+use crate::world::{Process, free_port, get, landfall, request, text, wait_for};
 
 /// The trail of a payout to somebody new.
 const TRAIL: [&str; 7] = [
@@ -17,27 +18,55 @@ const TRAIL: [&str; 7] = [
     "COMPLETED",
 ];
 
-struct Dev {
-    process: Process,
-    curl: String,
-    wait_url: String,
+pub struct Dev {
+    pub process: Process,
+    /// What it printed, line by line.
+    banner: Vec<String>,
 }
 
-fn start(folder: &std::path::Path, port: u16) -> Dev {
+impl Dev {
+    /// The first printed line that begins so.
+    fn line(&self, start: &str) -> &str {
+        let found = self.banner.iter().find(|line| line.starts_with(start));
+        found.unwrap_or_else(|| panic!("{start:?} in {:#?}", self.banner))
+    }
+
+    fn wait_url(&self) -> String {
+        self.line("curl '").trim_start_matches("curl '").trim_end_matches('\'').to_owned()
+    }
+
+    /// The simulated ledger.
+    fn ledger(&self) -> String {
+        let line = self.line("NEAR ");
+        line.split_whitespace().nth(1).expect("its address").to_owned()
+    }
+}
+
+pub fn start(folder: &Path, port: u16) -> Dev {
     let mut command = landfall(folder);
     command.args(["dev", "--listen", &format!("127.0.0.1:{port}"), "--data", "data"]);
     let mut process = Process::start(command.stdout(Stdio::piped()).stderr(Stdio::null()));
-    let mut curl = None;
+    let mut banner = Vec::new();
     for line in process.lines() {
-        let line = line.trim();
-        if line.starts_with("curl -i") {
-            curl = Some(line.to_owned());
-        } else if let Some(url) = line.strip_prefix("curl '") {
-            let wait_url = url.trim_end_matches('\'').to_owned();
-            return Dev { process, curl: curl.expect("printed before"), wait_url };
+        banner.push(line.trim().to_owned());
+        // Its last line.
+        if line.contains(" audit --data ") {
+            return Dev { process, banner };
         }
     }
-    panic!("dev printed no curl line");
+    panic!("not all of it was printed: {banner:#?}");
+}
+
+/// A line as it was printed, by a shell, in the folder that it was printed in.
+fn by_shell(folder: &Path, line: &str) -> Output {
+    // The surroundings of the binary, whatever the line runs.
+    let surroundings = landfall(folder);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", line]).current_dir(folder);
+    for (name, _) in surroundings.get_envs() {
+        shell.env_remove(name);
+    }
+    shell.output().expect("sh runs")
 }
 
 fn events(transfer: &Value) -> Vec<&str> {
@@ -51,10 +80,10 @@ fn the_printed_line_pays_and_a_second_start_goes_on_after_a_kill() {
     let port = free_port();
     let first = start(folder.path(), port);
     // As printed: by a shell.
-    let answer = Command::new("sh").args(["-c", &first.curl]).output().expect("sh runs");
-    let answer = String::from_utf8_lossy(&answer.stdout).into_owned();
-    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
-    let transfer = get(&first.wait_url).expect("an answer");
+    let answer = by_shell(folder.path(), first.line("curl -i"));
+    assert!(answer.stdout.starts_with(b"HTTP/1.1 201"), "{}", text(&answer));
+    let wait_url = first.wait_url();
+    let transfer = get(&wait_url).expect("an answer");
     assert_eq!(transfer["status"], "COMPLETED");
     assert_eq!(events(&transfer), TRAIL);
 
@@ -70,9 +99,94 @@ fn the_printed_line_pays_and_a_second_start_goes_on_after_a_kill() {
         (transfer["status"] == "COMPLETED").then_some(transfer)
     });
     assert_eq!(transfer["amount"], "7");
-    let again = get(&first.wait_url).expect("an answer");
+    let again = get(&wait_url).expect("an answer");
     assert_eq!(events(&again), TRAIL);
     assert_eq!(second.process.terminate(), Some(0));
+}
+
+#[test]
+fn the_printed_commands_work_while_it_runs_and_after() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dev = start(folder.path(), free_port());
+    for curl in dev.banner.iter().filter(|line| line.starts_with("curl")) {
+        let answer = by_shell(folder.path(), curl);
+        assert!(answer.status.success(), "{curl}: {}", text(&answer));
+    }
+    let program = env!("CARGO_BIN_EXE_landfall");
+    let commands: Vec<&String> =
+        dev.banner.iter().filter(|line| line.starts_with(program)).collect();
+    assert_eq!(commands.len(), 4, "{:#?}", dev.banner);
+    let all_work = || {
+        for command in &commands {
+            let done = by_shell(folder.path(), command);
+            assert!(done.status.success(), "{command}: {}", text(&done));
+        }
+        let audit = landfall(folder.path()).args(["audit", "--data", "data", "--json"]).output();
+        let audit: Value = serde_json::from_slice(&audit.expect("runs").stdout).expect("JSON");
+        assert_eq!(audit["near"]["completed"], 1, "{audit}");
+        assert_eq!(audit["internal"]["committed"], 1, "{audit}");
+    };
+    wait_for("both to be done", || {
+        let list = landfall(folder.path()).args(["transfers", "list", "--data", "data"]).output();
+        let list = text(&list.expect("runs"));
+        (list.contains("COMPLETED") && list.contains("committed")).then_some(())
+    });
+    all_work();
+    assert_eq!(dev.process.terminate(), Some(0));
+    all_work();
+}
+
+#[test]
+fn halted_lanes_of_dev_are_adopted_as_in_production() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let port = free_port();
+    let url = format!("http://127.0.0.1:{port}");
+    let run = |arguments: &[&str]| {
+        let mut command = landfall(folder.path());
+        command.args(arguments).args(["--data", "data"]).output().expect("the binary runs")
+    };
+    let pay = |key: &str| {
+        let body = r#"{"receiver_id":"bob.near","amount":"7"}"#;
+        let headers = [("X-Idempotency-Key", key)];
+        wait_for(key, || request("POST", &format!("{url}/transfer"), &headers, body));
+        let paid = format!("{url}/transfer/{key}?wait=5s");
+        wait_for(key, || get(&paid).filter(|transfer| transfer["status"] == "COMPLETED"));
+    };
+    let dev = start(folder.path(), port);
+    pay("one");
+    let answer = request("POST", &format!("{}/sim/foreign", dev.ledger()), &[], r#"{"key": 0}"#);
+    assert!(matches!(answer, Some((200, _))), "{answer:?}");
+    let adopt = run(&["lanes", "adopt", "--all", "--yes"]);
+    assert_eq!(adopt.status.code(), Some(3), "{}", text(&adopt));
+    assert!(text(&adopt).contains("the relay must be stopped first"), "{}", text(&adopt));
+    assert_eq!(dev.process.terminate(), Some(0));
+
+    let dev = start(folder.path(), port);
+    wait_for("a halt", || text(&run(&["lanes"])).contains("halted").then_some(()));
+    assert_eq!(dev.process.terminate(), Some(0));
+    let adopt = run(&["lanes", "adopt", "--all", "--yes"]);
+    assert!(adopt.status.success(), "{}", text(&adopt));
+
+    let dev = start(folder.path(), port);
+    pay("two");
+    assert_eq!(dev.process.terminate(), Some(0));
+}
+
+/// A trial never reaches a real network, whatever lies about.
+#[test]
+fn a_command_on_devs_folder_reads_no_configuration_but_devs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dev = start(folder.path(), free_port());
+    assert_eq!(dev.process.terminate(), Some(0));
+    let file = "[store]\nurl = \"postgres://nowhere.invalid/x\"\n[near]\nbatch_max = 0\n";
+    std::fs::write(folder.path().join("landfall.toml"), file).expect("a file");
+    for words in [["transfers", "list"].as_slice(), &["check"], &["audit"]] {
+        let mut command = landfall(folder.path());
+        command.args(words).args(["--data", "data"]);
+        command.env("NEAR_RPC_URL", "http://nowhere.invalid");
+        let done = command.output().expect("the binary runs");
+        assert!(done.status.success(), "{words:?}: {}", text(&done));
+    }
 }
 
 #[test]

@@ -5,6 +5,8 @@
 mod by_hand;
 mod dev;
 mod forwarder;
+mod liar;
+mod liars;
 mod moves;
 mod operators;
 mod outages;
@@ -13,4 +15,5 @@ mod roles;
 mod services;
 mod town;
 mod went_back;
+mod words;
 mod world;

@@ -1,6 +1,6 @@
 //! What operators do: check, look, audit, stop; and what they are told when something is wrong.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::world::{Relay, Simulator, get, landfall, request, text, wait_for};
 
@@ -107,6 +107,24 @@ fn check_names_what_cannot_be_reached() {
     assert_eq!(check.status.code(), Some(1));
     assert!(text(&check).contains("FAIL  NEAR"), "{}", text(&check));
     assert!(!world.folder.path().join("store.db").exists(), "a check makes nothing");
+}
+
+#[test]
+fn check_says_whether_a_node_is_believed_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (nodes, quorum, said) in [
+        ("1", 1, "NOTE  NEAR nodes    this node is believed alone"),
+        ("3", 2, "ok    NEAR nodes    2 of 3 must agree"),
+    ] {
+        let simulator = Simulator::start(folder.path(), &["--nodes", nodes, "--block-ms", "50"]);
+        let relay = Relay::on(&simulator, folder.path());
+        let check = relay.run(&["check"]);
+        assert!(check.status.success() && text(&check).contains(said), "{}", text(&check));
+        let findings = relay.json(&["check", "--json"]);
+        let of_nodes = |one: &&Value| one["check"] == "NEAR nodes";
+        let found = findings.as_array().expect("a list").iter().find(of_nodes).expect("said");
+        assert_eq!((&found["ok"], &found["quorum"]), (&json!(true), &json!(quorum)), "{found}");
+    }
 }
 
 #[test]

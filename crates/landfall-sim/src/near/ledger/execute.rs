@@ -212,18 +212,21 @@ fn contract(
     let gas = match &done {
         Ok(done) => done.gas + extra,
         Err(token::Failure::Panic(_)) => fees::PANIC,
+        Err(token::Failure::OutOfGas) => u64::MAX,
         Err(token::Failure::NoSuchMethod) => 0,
     };
     let used = gas.min(attached);
     progress.gas_burnt += used;
     progress.contract_gas += used;
-    if gas + extra > attached {
-        return Err(FunctionCallError::ExecutionError("Exceeded the prepaid gas.".to_string()));
+    let out_of_gas = || FunctionCallError::ExecutionError("Exceeded the prepaid gas.".to_string());
+    if gas.saturating_add(extra) > attached {
+        return Err(out_of_gas());
     }
     let done = done.map_err(|failure| match failure {
         token::Failure::Panic(text) => {
             FunctionCallError::ExecutionError(format!("Smart contract panicked: {text}"))
         }
+        token::Failure::OutOfGas => out_of_gas(),
         token::Failure::NoSuchMethod => {
             FunctionCallError::MethodResolveError(MethodResolveError::MethodNotFound)
         }

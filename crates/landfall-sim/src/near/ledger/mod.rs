@@ -42,11 +42,12 @@ use near_primitives::types::AccountId;
 use serde::{Deserialize, Serialize};
 
 pub use produce::{BlockInput, Produced};
+pub use token::Poison;
 pub use view::View;
 
 use block::{Block, Chain};
 use pool::Pool;
-use record::{Receipt, Record};
+use record::{Receipt, Record, Run};
 use state::{Slot, State, Value};
 
 /// Everything about a chain that does not change while it runs.
@@ -122,9 +123,25 @@ pub enum Decree {
     Unregister {
         account_id: AccountId,
     },
+    /// Tokens into nothing.
+    Burn {
+        account_id: AccountId,
+        #[serde(with = "decimal")]
+        amount: u128,
+    },
+    /// The contract refuses whatever concerns this account, from then on.
+    Spurn {
+        account_id: AccountId,
+        spurned: token::Spurned,
+    },
     AddKey {
         account_id: AccountId,
         public_key: PublicKey,
+    },
+    /// Has transfers to a receiver fail, or to everybody if none; without poison no more.
+    Poison {
+        receiver: Option<AccountId>,
+        poison: Option<Poison>,
     },
 }
 
@@ -163,7 +180,11 @@ pub struct Ledger {
     rewinds: VecDeque<Rewind>,
     decrees: Vec<Decree>,
     refusals: Refusals,
+    /// How many transactions that landed are to be included once more.
+    inclusions: u64,
     forks: u64,
+    /// The highest block that was ever final: what is taken back was above it.
+    final_height: u64,
 }
 
 /// What the next block will work on.
@@ -210,7 +231,9 @@ impl Ledger {
             rewinds: VecDeque::new(),
             decrees: Vec::new(),
             refusals: Refusals::default(),
+            inclusions: 0,
             forks: 0,
+            final_height: 0,
         }
     }
 
@@ -224,6 +247,11 @@ impl Ledger {
 
     pub fn height(&self) -> u64 {
         self.chain.head().height
+    }
+
+    /// The highest block that was ever final. It outlives the blocks above it.
+    pub fn final_height(&self) -> u64 {
+        self.final_height
     }
 
     pub fn code_hash(&self) -> CryptoHash {
@@ -273,6 +301,17 @@ impl Ledger {
         self.refusals = refusals;
     }
 
+    /// The latest transactions that landed are put into the next chunk once more. They fail there
+    /// as transactions, with an outcome, as their nonces are used (protocol 83).
+    pub fn include_again(&mut self, count: u64) {
+        self.inclusions = count;
+    }
+
+    /// The run of a transaction that took effect, whatever nodes show of it.
+    pub fn landed(&self, hash: &CryptoHash) -> Option<&Run> {
+        self.records.get(hash)?.landed()
+    }
+
     /// The settings from the next block on.
     pub fn set_settings(&mut self, settings: Settings) {
         self.genesis.settings = settings;
@@ -293,7 +332,7 @@ impl Ledger {
     pub fn balances(&self) -> impl Iterator<Item = (&Slot, u128)> {
         self.state.slots().filter_map(|(slot, value)| match value {
             Value::Amount(amount) => Some((slot, *amount)),
-            Value::Key(_) => None,
+            Value::Key(_) | Value::Poison(_) => None,
         })
     }
 }

@@ -20,7 +20,7 @@ use super::block::{Block, FINALITY_BLOCKS};
 use super::execute::{self, Place};
 use super::fees::{self, Gas, TGAS};
 use super::pool::Taken;
-use super::record::{Ran, Receipt, ReceiptRun, Record, Run, Work};
+use super::record::{Ran, Receipt, Record, Run, Work};
 use super::state::{Slot, Value};
 use super::verify;
 use super::{Decree, Ledger, Rewind, Transfer};
@@ -76,6 +76,8 @@ impl Ledger {
             refused.into_iter().for_each(|signed| self.pool.insert(signed));
         }
         input.next_chunk = self.choose();
+        let again = self.landed_before(&input.next_chunk);
+        input.next_chunk.extend(again);
         self.adopt(&input.next_chunk);
         Produced { block, input }
     }
@@ -154,6 +156,7 @@ impl Ledger {
         if self.rewinds.len() as u64 > FINALITY_BLOCKS {
             self.rewinds.pop_front();
         }
+        self.final_height = self.final_height.max(height.saturating_sub(FINALITY_BLOCKS));
         self.collect();
         self.chain.head().clone()
     }
@@ -190,7 +193,9 @@ impl Ledger {
         let status = ExecutionStatusView::SuccessReceiptId(receipt.id);
         let outcome = transaction_outcome(signed, gas.send, vec![receipt.id], status);
         draft.applied.push((*signed.hash(), outcome));
-        self.expect(&receipt, draft.place_height);
+        if let Some(record) = self.records.get_mut(signed.hash()) {
+            record.last_run().expect(receipt.clone(), draft.place_height);
+        }
         if signed.transaction.signer_id() == signed.transaction.receiver_id() {
             local.push(receipt);
         } else {
@@ -224,7 +229,10 @@ impl Ledger {
         draft.gas_used += effects.outcome.gas_burnt.as_gas();
         for made in effects.receipts {
             let made = Arc::new(made);
-            self.expect(&made, draft.place_height);
+            let record = self.records.get_mut(&receipt.origin);
+            if let Some(run) = record.and_then(|record| record.run_of(&receipt.id)) {
+                run.expect(made.clone(), draft.place_height);
+            }
             draft.outgoing.push(made);
         }
         draft.ran.push((receipt.origin, receipt.id, effects.outcome));
@@ -246,14 +254,6 @@ impl Ledger {
         Place { token, system, height, prev_hash, code_hash: self.code_hash }
     }
 
-    /// Notes that a receipt exists and has yet to run.
-    fn expect(&mut self, receipt: &Arc<Receipt>, created_height: u64) {
-        if let Some(record) = self.records.get_mut(&receipt.origin) {
-            let receipt = receipt.clone();
-            record.last_run().receipts.push(ReceiptRun { receipt, created_height, ran: None });
-        }
-    }
-
     /// Writes the outcomes of a block into the records.
     fn note(&mut self, block: &Block, draft: &Draft) {
         let ran = |outcome: &ExecutionOutcomeView| Ran {
@@ -267,9 +267,9 @@ impl Ledger {
             }
         }
         for (origin, id, outcome) in &draft.ran {
-            let Some(record) = self.records.get_mut(origin) else { continue };
-            let mut receipts = record.last_run().receipts.iter_mut();
-            if let Some(receipt) = receipts.find(|run| &run.receipt.id == id) {
+            let run = self.records.get_mut(origin).and_then(|record| record.run_of(id));
+            let Some(run) = run else { continue };
+            if let Some(receipt) = run.receipts.iter_mut().find(|one| &one.receipt.id == id) {
                 receipt.ran = Some(ran(outcome));
             }
         }
@@ -308,6 +308,21 @@ impl Ledger {
         chosen
     }
 
+    /// What is to be included although it landed: the latest that did, each once.
+    fn landed_before(&mut self, chunk: &[Arc<SignedTransaction>]) -> Vec<Arc<SignedTransaction>> {
+        let wanted = std::mem::take(&mut self.inclusions) as usize;
+        let heights = (self.chain.earliest().height..=self.height()).rev();
+        let blocks = heights.filter_map(|height| self.chain.at(height));
+        let once = |signed: &&Arc<SignedTransaction>| {
+            let record = self.records.get(signed.hash());
+            let landed =
+                record.is_some_and(|record| record.runs.len() == 1 && record.landed().is_some());
+            landed && !chunk.iter().any(|other| other.hash() == signed.hash())
+        };
+        let landed = blocks.flat_map(|block| &block.transactions).filter(once);
+        landed.take(wanted).cloned().collect()
+    }
+
     /// Makes a chunk the next one: from here on its transactions are seen as included.
     fn adopt(&mut self, chunk: &[Arc<SignedTransaction>]) {
         let height = self.height() + 1;
@@ -326,9 +341,14 @@ impl Ledger {
         let gone = self.chain.collect(self.genesis.settings.history_blocks);
         let Some(last) = gone.last() else { return };
         let height = last.height;
+        let gone_with_it = |run: &Run| {
+            run.height <= height
+                && run.settled_height().is_some_and(|last| last <= height + FINALITY_BLOCKS)
+        };
         for signed in gone.iter().flat_map(|block| &block.transactions) {
-            let settled = self.records.get(signed.hash()).and_then(Record::settled_height);
-            if settled.is_some_and(|settled| settled <= height + FINALITY_BLOCKS) {
+            let Some(record) = self.records.get_mut(signed.hash()) else { continue };
+            record.runs.retain(|run| !gone_with_it(run));
+            if record.runs.is_empty() {
                 self.records.remove(signed.hash());
             }
         }
@@ -364,11 +384,24 @@ impl Ledger {
                 Decree::SetNear { account_id, amount } => {
                     self.state.set_amount(Slot::Near(account_id.clone()), *amount);
                 }
+                Decree::Burn { account_id, amount } => {
+                    let slot = Slot::Token(account_id.clone());
+                    let held = self.state.amount(&slot).unwrap_or(0);
+                    self.set_tokens(slot, Some(held.saturating_sub(*amount)));
+                }
+                Decree::Spurn { account_id, spurned } => {
+                    let slot = Slot::Spurned(account_id.clone(), *spurned);
+                    self.state.set_amount(slot, 1);
+                }
                 Decree::AddKey { account_id, public_key } => {
                     let slot = Slot::Key(account_id.clone(), public_key.clone());
                     if self.state.get(&slot).is_none() {
                         self.state.set(slot, Some(Value::Key(AccessKey::full_access())));
                     }
+                }
+                Decree::Poison { receiver, poison } => {
+                    let slot = Slot::Poison(receiver.clone());
+                    self.state.set(slot, poison.clone().map(Value::Poison));
                 }
             }
         }

@@ -1,7 +1,8 @@
 //! What became of each transaction: its runs, their receipts, and how far a viewer sees them.
 //!
-//! A transaction has a run for each time it was put in a chunk; more than one only when an earlier
-//! run failed as a transaction (protocol 83: no nonce used, so it may come again).
+//! A transaction has a run for each time it was put in a chunk; more than one when a run failed as
+//! a transaction (protocol 83): before it landed, as no nonce was used, or after it, as the nonce
+//! is used by then. At most one of them took effect.
 //! Not here: running anything (`execute`), shapes on the wire (`rpc`).
 
 use std::sync::Arc;
@@ -74,25 +75,28 @@ pub enum Stage {
 }
 
 impl Record {
-    /// The latest run that a viewer at `head` knows of.
-    pub fn run_at(&self, head: u64) -> Option<&Run> {
-        self.runs.iter().rev().find(|run| run.height <= head + 1)
+    /// The run that a node shows whose blocks are those from `earliest` to `head`. It shows one: it
+    /// keeps outcomes by the hashes of their blocks and takes the first, whatever came of it. With
+    /// no outcome yet it is the latest that is included.
+    pub fn run_at(&self, earliest: u64, head: u64) -> Option<&Run> {
+        let known = || self.runs.iter().filter(|run| run.height >= earliest);
+        let ran = known().filter_map(|run| Some((run.outcome_at(head)?.block_hash, run)));
+        let first = ran.min_by_key(|(block_hash, _)| *block_hash).map(|(_, run)| run);
+        first.or_else(|| known().rev().find(|run| run.height <= head + 1))
+    }
+
+    /// The run that took effect, whatever a node shows.
+    pub fn landed(&self) -> Option<&Run> {
+        self.runs.iter().find(|run| !run.receipts.is_empty())
     }
 
     pub fn last_run(&mut self) -> &mut Run {
         self.runs.last_mut().expect("a record has a run")
     }
 
-    /// Height after which nothing of it is left to happen; `None` while something is.
-    pub fn settled_height(&self) -> Option<u64> {
-        let mut last = 0;
-        for run in &self.runs {
-            last = last.max(run.ran.as_ref()?.height);
-            for receipt in &run.receipts {
-                last = last.max(receipt.ran.as_ref()?.height);
-            }
-        }
-        Some(last)
+    /// The run that a receipt belongs to.
+    pub fn run_of(&mut self, receipt: &CryptoHash) -> Option<&mut Run> {
+        self.runs.iter_mut().find(|run| run.receipt(receipt).is_some())
     }
 
     /// Forgets what happened above `height`; false when nothing is left.
@@ -109,6 +113,20 @@ impl Record {
 }
 
 impl Run {
+    /// Height after which nothing of it is left to happen; `None` while something is.
+    pub fn settled_height(&self) -> Option<u64> {
+        let mut last = self.ran.as_ref()?.height;
+        for receipt in &self.receipts {
+            last = last.max(receipt.ran.as_ref()?.height);
+        }
+        Some(last)
+    }
+
+    /// Notes that a receipt exists and has yet to run.
+    pub fn expect(&mut self, receipt: Arc<Receipt>, created_height: u64) {
+        self.receipts.push(ReceiptRun { receipt, created_height, ran: None });
+    }
+
     pub fn receipt(&self, id: &CryptoHash) -> Option<&ReceiptRun> {
         self.receipts.iter().find(|run| &run.receipt.id == id)
     }

@@ -12,6 +12,8 @@ use near_crypto::PublicKey;
 use near_primitives::account::AccessKey;
 use near_primitives::types::AccountId;
 
+use super::token::{Poison, Spurned};
+
 /// The name of one cell.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Slot {
@@ -22,12 +24,17 @@ pub enum Slot {
     Key(AccountId, PublicKey),
     /// The token's total supply.
     Supply,
+    /// What becomes of transfers to an account, or to any if none.
+    Poison(Option<AccountId>),
+    /// There if the contract refuses this account.
+    Spurned(AccountId, Spurned),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     Amount(u128),
     Key(AccessKey),
+    Poison(Poison),
 }
 
 /// Cells as they were before a block: `None` where there was no cell.
@@ -58,6 +65,15 @@ impl State {
             Some(Value::Key(found)) => Some(found),
             _ => None,
         }
+    }
+
+    /// What becomes of a transfer to the account, if it fails.
+    pub fn poison(&self, account: &AccountId) -> Option<&Poison> {
+        let slots = [Some(account.clone()), None].map(Slot::Poison);
+        slots.iter().find_map(|slot| match self.cells.get(slot) {
+            Some(Value::Poison(poison)) => Some(poison),
+            _ => None,
+        })
     }
 
     /// Public keys the account has or had, sorted as the node lists them.

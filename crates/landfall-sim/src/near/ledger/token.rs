@@ -5,7 +5,7 @@
 //! Not here: gas and deposits on their way to the contract (`execute`).
 
 use near_primitives::types::AccountId;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::fees;
@@ -13,6 +13,16 @@ use super::state::{Slot, State};
 
 /// Deposit for one registration: NEP-145 `storage_balance_bounds`, min = max = 0.00125 NEAR.
 pub const STORAGE_DEPOSIT: u128 = 1_250_000_000_000_000_000_000;
+
+/// What a contract with rules of its own refuses an account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Spurned {
+    /// To be registered.
+    Registration,
+    /// To be paid: no amount is enough for it.
+    Payment,
+}
 
 /// A call of a change method.
 pub struct Call<'a> {
@@ -46,7 +56,17 @@ pub struct Moved {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Failure {
     Panic(String),
+    /// Whatever was attached is used up.
+    OutOfGas,
     NoSuchMethod,
+}
+
+/// How a transfer fails by decree: contracts that call out, list accounts or can be paused do so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Poison {
+    EatsGas,
+    Panics(String),
 }
 
 #[derive(Deserialize)]
@@ -91,8 +111,14 @@ fn ft_transfer(state: &mut State, call: &Call) -> Result<Done, Failure> {
     let receiver = account(&args.receiver_id, call.args)?;
     let amount = args.amount.parse::<u128>().map_err(|error| bad_input(call.args, &error))?;
     one_yocto(call)?;
+    match state.poison(&receiver) {
+        None => {}
+        Some(Poison::EatsGas) => return Err(Failure::OutOfGas),
+        Some(Poison::Panics(words)) => return Err(panic(words)),
+    }
     require(call.predecessor != &receiver, "Sender and receiver should be different")?;
-    require(amount > 0, "The amount should be a positive number")?;
+    let enough = amount > 0 && !is_spurned(state, &receiver, Spurned::Payment);
+    require(enough, "The amount should be a positive number")?;
     let sender = Slot::Token(call.predecessor.clone());
     let held = state.amount(&sender).ok_or_else(|| not_registered(call.predecessor))?;
     let left = held.checked_sub(amount);
@@ -126,6 +152,7 @@ fn storage_deposit(state: &mut State, call: &Call) -> Result<Done, Failure> {
         Some(id) => account(id, call.args)?,
         None => call.predecessor.clone(),
     };
+    let spurned = is_spurned(state, &account, Spurned::Registration);
     let slot = Slot::Token(account);
     let mut done =
         Done { value: storage_balance().into_bytes(), gas: fees::STORAGE_CALL, ..Done::default() };
@@ -134,6 +161,7 @@ fn storage_deposit(state: &mut State, call: &Call) -> Result<Done, Failure> {
         done.refund = call.deposit;
         return Ok(done);
     }
+    require(!spurned, "This account may not be registered")?;
     require(
         call.deposit >= STORAGE_DEPOSIT,
         "The attached deposit is less than the minimum storage balance",
@@ -142,6 +170,10 @@ fn storage_deposit(state: &mut State, call: &Call) -> Result<Done, Failure> {
     done.kept = STORAGE_DEPOSIT;
     done.refund = call.deposit - STORAGE_DEPOSIT;
     Ok(done)
+}
+
+fn is_spurned(state: &State, account: &AccountId, what: Spurned) -> bool {
+    state.get(&Slot::Spurned(account.clone(), what)).is_some()
 }
 
 fn storage_unregister(state: &mut State, call: &Call) -> Result<Done, Failure> {

@@ -22,14 +22,24 @@ use super::verify;
 pub struct View<'a> {
     pub ledger: &'a Ledger,
     pub head: u64,
+    /// The oldest block that is kept.
+    pub earliest: u64,
     /// Transactions are forgotten: state and blocks are there, what was in the blocks is not.
     pub amnesic: bool,
 }
 
 impl<'a> View<'a> {
     pub fn new(ledger: &'a Ledger, head: u64) -> View<'a> {
-        let head = head.clamp(ledger.chain.earliest().height, ledger.height());
-        View { ledger, head, amnesic: false }
+        let earliest = ledger.chain.earliest().height;
+        let head = head.clamp(earliest, ledger.height());
+        View { ledger, head, earliest, amnesic: false }
+    }
+
+    /// The same of a node that keeps so many blocks, if it keeps fewer than there are.
+    pub fn with_history(self, blocks: Option<u64>) -> View<'a> {
+        let kept = blocks.map_or(u64::MAX, |blocks| blocks.max(FINALITY_BLOCKS + 1));
+        let earliest = (self.head + 1).saturating_sub(kept).max(self.earliest);
+        View { earliest, ..self }
     }
 
     pub fn with_amnesia(self, amnesic: bool) -> View<'a> {
@@ -41,18 +51,25 @@ impl<'a> View<'a> {
     }
 
     pub fn final_height(&self) -> u64 {
-        let earliest = self.ledger.chain.earliest().height;
-        self.head.saturating_sub(FINALITY_BLOCKS).max(earliest)
+        self.head.saturating_sub(FINALITY_BLOCKS).max(self.earliest)
+    }
+
+    pub fn earliest_block(&self) -> &'a Arc<Block> {
+        self.ledger.chain.at(self.earliest).expect("a view's earliest block is kept")
+    }
+
+    fn keeps(&self, block: &Block) -> bool {
+        (self.earliest..=self.head).contains(&block.height)
     }
 
     /// A kept block of the chain this view sees.
     pub fn block_at(&self, height: u64) -> Option<&'a Arc<Block>> {
-        self.ledger.chain.at(height).filter(|block| block.height <= self.head)
+        self.ledger.chain.at(height).filter(|block| self.keeps(block))
     }
 
     /// Also a block that fell off the chain.
     pub fn block_by_hash(&self, hash: &CryptoHash) -> Option<&'a Arc<Block>> {
-        self.ledger.chain.by_hash(hash).filter(|block| block.height <= self.head)
+        self.ledger.chain.by_hash(hash).filter(|block| self.keeps(block))
     }
 
     pub fn is_canonical(&self, block: &Block) -> bool {
@@ -92,7 +109,7 @@ impl<'a> View<'a> {
     /// What this node knows of a transaction.
     pub fn run(&self, hash: &CryptoHash) -> Option<(&'a Record, &'a Run)> {
         let record = self.ledger.records.get(hash).filter(|_| !self.amnesic)?;
-        record.run_at(self.head).map(|run| (record, run))
+        record.run_at(self.earliest, self.head).map(|run| (record, run))
     }
 
     /// What the node says of a transaction handed to it, as of its head.

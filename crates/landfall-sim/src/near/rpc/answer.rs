@@ -23,6 +23,31 @@ impl Answer {
         Answer { http_status: 200, body: Body::Json(body) }
     }
 
+    /// A broadcast is refused.
+    pub fn invalid_transaction(id: Value, error: InvalidTxError) -> Answer {
+        Failure::of(Reason::InvalidTransaction(error)).into_answer(id)
+    }
+
+    /// A parameter cannot be read.
+    pub fn parse_error(id: Value, message: &str) -> Answer {
+        Failure::parse(message).into_answer(id)
+    }
+
+    pub fn unknown_transaction(id: Value, hash: CryptoHash) -> Answer {
+        Failure::of(Reason::UnknownTransaction(hash)).into_answer(id)
+    }
+
+    pub fn unknown_block(id: Value, what: &str) -> Answer {
+        let what = format!("BLOCK: {what} \n Cause: Unknown");
+        let reason = Reason::UnknownBlock { reference: None, what, below_head: false };
+        Failure::of(reason).into_answer(id)
+    }
+
+    /// The node has waited for as long as it will.
+    pub fn timeout(id: Value) -> Answer {
+        Failure::of(Reason::Timeout).into_answer(id)
+    }
+
     /// The JSON body; `Null` when it is none.
     pub fn json(&self) -> &Value {
         match &self.body {

@@ -23,7 +23,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use answer::{Answer, Body};
-pub use transactions::Waiting;
+pub use transactions::{Waiting, signed_in};
 
 use super::ledger::{Ledger, View};
 use answer::{Failure, Reason};
@@ -41,12 +41,15 @@ pub struct Node<'a> {
     pub forgets: bool,
     /// Has forgotten which transactions there were.
     pub amnesic: bool,
+    /// Keeps only so many blocks; none: all that there are.
+    pub history_blocks: Option<u64>,
     pub rpc_addr: &'a str,
 }
 
 impl Node<'_> {
     fn view(&self) -> View<'_> {
-        self.ledger.view(self.lag_blocks).with_amnesia(self.amnesic)
+        let view = self.ledger.view(self.lag_blocks).with_history(self.history_blocks);
+        view.with_amnesia(self.amnesic)
     }
 }
 

@@ -15,7 +15,7 @@ const STALE_HEAD_NS: u64 = 60_000_000_000;
 const NODE_KEY: &str = "ed25519:11111111111111111111111111111111";
 
 pub fn status(view: View, rpc_addr: &str) -> Value {
-    let (head, earliest) = (view.head_block(), view.ledger.chain().earliest());
+    let (head, earliest) = (view.head_block(), view.earliest_block());
     let genesis = view.ledger.genesis();
     let epoch = genesis.settings.epoch_blocks.max(1);
     let epoch_id = |number: u64| derived(&Default::default(), &number.to_le_bytes());

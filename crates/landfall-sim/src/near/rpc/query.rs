@@ -130,6 +130,7 @@ fn call_function(
     }
     match token::view(|slot| view.amount(block.height, slot), method, args) {
         Ok(bytes) => Ok(with_block(block, json!({ "result": bytes, "logs": [] }))),
+        Err(TokenFailure::OutOfGas) => failed("HostError(GasExceeded)".into()),
         Err(TokenFailure::NoSuchMethod) => failed("MethodResolveError(MethodNotFound)".into()),
         Err(TokenFailure::Panic(text)) => {
             failed(format!("HostError(GuestPanic {{ panic_msg: {text:?} }})"))
@@ -183,7 +184,7 @@ pub fn state_block<'a>(view: View<'a>, reference: BlockReference) -> Result<&'a 
     };
     let found: Option<&'a Arc<Block>> = match &reference {
         BlockReference::BlockId(BlockId::Height(height)) => {
-            if *height < view.ledger.chain().earliest().height
+            if *height < view.earliest
                 && let Some(hash) = view.ledger.chain().hash_at(*height)
             {
                 return Err(Failure::of(Reason::GarbageCollected { height: *height, hash }));
@@ -202,7 +203,7 @@ pub fn state_block<'a>(view: View<'a>, reference: BlockReference) -> Result<&'a 
             view.block_at(view.ledger.chain().genesis_height())
         }
         BlockReference::SyncCheckpoint(SyncCheckpoint::EarliestAvailable) => {
-            Some(view.ledger.chain().earliest())
+            Some(view.earliest_block())
         }
     };
     found.map(Arc::as_ref).ok_or_else(|| unknown("BLOCK HEIGHT: 0 \n Cause: Unknown".into(), true))

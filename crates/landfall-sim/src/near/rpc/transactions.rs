@@ -87,7 +87,7 @@ impl Waiting {
     }
 
     pub fn timeout(&self) -> Answer {
-        Failure::of(Reason::Timeout).into_answer(self.id.clone())
+        Answer::timeout(self.id.clone())
     }
 }
 
@@ -114,6 +114,12 @@ fn is_reached(reached: Stage, until: Option<Stage>) -> bool {
         Some(Stage::ExecutedOptimistic) if reached == Stage::IncludedFinal => false,
         Some(until) => reached >= until,
     }
+}
+
+/// The transaction that a request hands in, if it can be read.
+pub fn signed_in(body: &Value) -> Option<SignedTransaction> {
+    let bytes = BASE64.decode(body["params"]["signed_tx_base64"].as_str()?).ok()?;
+    SignedTransaction::try_from_slice(&bytes).ok()
 }
 
 pub fn send(node: &mut Node, method: &str, params: Value) -> Result<Outcome, Failure> {

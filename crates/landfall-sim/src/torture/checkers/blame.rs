@@ -1,4 +1,5 @@
-//! Only the member that the ledger names is charged for a reverted batch.
+//! Only the member that the ledger names is charged for a reverted batch, and for what the ledger
+//! does not explain only if it was alone.
 
 use landfall_core::attempt::Outcome;
 use landfall_core::{Attempt, Fate, Note, Purpose, TrailEntry, TrailEvent, Transfer};
@@ -14,13 +15,13 @@ pub fn check(
         let Some(Fate::Landed(landing)) = &attempt.fate else { continue };
         let index = attempt.members.iter().position(|member| *member == transfer.id);
         let Some(outcome) = index.and_then(|index| landing.outcomes.get(index)) else { continue };
-        let guilty = matches!(
-            outcome,
-            Outcome::Unprepared { .. } | Outcome::OwnFault { .. } | Outcome::Unexplained { .. }
-        );
-        if let Some(charged) = was_charged(trail, &attempt.hash)
-            && charged != guilty
-        {
+        let Some(charged) = was_charged(trail, &attempt.hash) else { continue };
+        let guilty = match outcome {
+            Outcome::Unprepared { .. } | Outcome::OwnFault { .. } => true,
+            Outcome::Unexplained { .. } => charged && attempt.members.len() == 1,
+            Outcome::Done | Outcome::Sibling | Outcome::RelayFault { .. } => false,
+        };
+        if charged != guilty {
             let what =
                 format!("{} by {}: {outcome:?}, charged: {charged}", transfer.key, attempt.hash);
             return Err(Broken::new(

@@ -6,6 +6,7 @@
 mod blame;
 mod books;
 mod conserved;
+mod deposits;
 pub mod epochs;
 mod fairness;
 mod final_states;
@@ -66,6 +67,8 @@ pub struct Evidence {
     pub transfers: Vec<Transfer>,
     pub attempts: Vec<Attempt>,
     pub paid: Vec<ledger::Transfer>,
+    /// The highest block that was ever final.
+    pub final_height: u64,
     /// Of the services, in their order.
     pub books: Vec<Books>,
     pub promises: Promises,
@@ -99,10 +102,15 @@ impl Evidence {
             }
         }
         let lanes = store.lanes().await.unwrap_or_default();
+        let (paid, final_height) = {
+            let ledger = ledger.lock();
+            (ledger.transfers().to_vec(), ledger.final_height())
+        };
         Evidence {
             transfers,
             attempts,
-            paid: ledger.lock().transfers().to_vec(),
+            paid,
+            final_height,
             books,
             promises: promises.clone(),
             relay_began: flows.0,
@@ -143,6 +151,7 @@ pub fn safe(evidence: &Evidence) -> Result<(), Broken> {
 pub async fn at_rest(evidence: &Evidence, store: &dyn Store) -> Result<(), Broken> {
     safe(evidence)?;
     conserved::check(evidence)?;
+    deposits::check(evidence)?;
     fairness::check(evidence)?;
     books::at_rest(evidence)?;
     for transfer in &evidence.transfers {

@@ -72,6 +72,12 @@ pub struct Counts {
 }
 
 impl Facts {
+    /// Whether all blocks in which it could be were read, and do not hold it.
+    fn is_in_no_block(&self, attempt: &Attempt) -> bool {
+        let all = self.walk.gone_below.is_none_or(|height| height <= attempt.base_height);
+        all && self.walk.blocks > 0 && self.walk.found.iter().all(|one| one.hash != attempt.hash)
+    }
+
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         for transfer in self.transfers.values() {
@@ -198,7 +204,9 @@ fn check_attempt(facts: &Facts, fact: &AttemptFact, verdict: &mut Verdict) -> bo
             moved(seen)
         }
         Some(Fate::Sunk(_)) => {
-            if *seen != Seen::Unknown {
+            // One node may show what no final block holds, and a quorum has told every block.
+            let only_told = *seen == Seen::Unsettled && facts.is_in_no_block(attempt);
+            if *seen != Seen::Unknown && !only_told {
                 let message = format!(
                     "attempt {} is stored as sunk, the ledger says {}",
                     attempt.id,

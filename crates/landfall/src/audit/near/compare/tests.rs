@@ -118,6 +118,20 @@ fn a_second_payment_is_found_whoever_made_it() {
 }
 
 #[test]
+fn what_one_node_tells_of_a_sunk_attempt_is_weighed_against_the_blocks() {
+    let told = || World::new(WAITING).attempt(sunk(), Seen::Unsettled);
+    let mut world = told();
+    world.0.walk.blocks = 9;
+    world.check(&[], 0, 0);
+    world.0.walk.gone_below = Some(2);
+    world.check(&["sunk_but_there"], 0, 0);
+    let mut world = told().found("hash1", "token.near", "ed25519:key");
+    world.0.walk.blocks = 9;
+    world.check(&["sunk_but_there"], 0, 0);
+    told().check(&["sunk_but_there"], 0, 0);
+}
+
+#[test]
 fn a_completed_transfer_without_a_payment_is_a_loss() {
     World::new(COMPLETED).check(&["never_paid"], 0, 1);
     World::new(COMPLETED).attempt(landed(Outcome::Done), Seen::Unknown).check(

@@ -1,0 +1,175 @@
+//! What strikes the ledger and its nodes in ways of their own: liars, lost memories, limits, funds.
+//!
+//! Not here: what liars say (`liars`); nodes that are merely behind or away (`chaos`).
+
+use std::sync::Arc;
+
+use near_primitives::types::AccountId;
+
+use super::liars::Liars;
+use super::plan::Plan;
+use super::seat::Dice;
+use crate::near::ledger::fees::TGAS;
+use crate::near::ledger::state::Slot;
+use crate::near::ledger::token::Spurned;
+use crate::near::ledger::{Decree, Settings};
+use crate::near::server::RELAY;
+use crate::world::Network;
+
+/// Ticks for which anything here lasts: at most so many.
+const LASTING_TICKS: u64 = 160;
+/// What the relay is left with when its tokens are taken: a few payouts' worth.
+const TOKENS_LEFT: u64 = 3_000;
+/// Gas that a transaction may attach before the limit is raised: for nobody, or for a few members.
+const LOW_GAS: [u64; 2] = [TGAS, 10 * TGAS];
+
+/// Whom the contract refuses, and what. Their payouts fail, and theirs alone.
+pub const SPURNED: [(&str, Spurned); 2] =
+    [("unwanted.near", Spurned::Registration), ("unpayable.near", Spurned::Payment)];
+
+pub fn relay() -> AccountId {
+    RELAY.parse().expect("a well-formed account id")
+}
+
+/// The weather on NEAR, and what it has done.
+pub struct NearChaos {
+    plan: Arc<Plan>,
+    dice: Arc<Dice>,
+    network: Arc<Network>,
+    pub liars: Arc<Liars>,
+    lying_until: Option<u64>,
+    forgetful_until: Option<u64>,
+    settings: Settings,
+    /// Tokens that are taken away, and until when.
+    drained: Option<(u128, u64)>,
+    /// Tokens given to and taken from the relay by decree.
+    pub gained: u128,
+    pub lost: u128,
+}
+
+impl NearChaos {
+    pub fn new(
+        plan: Arc<Plan>,
+        dice: Arc<Dice>,
+        network: Arc<Network>,
+        liars: Arc<Liars>,
+    ) -> NearChaos {
+        for (account, spurned) in SPURNED {
+            let account_id = account.parse().expect("a well-formed account id");
+            network.ledger.lock().decree(Decree::Spurn { account_id, spurned });
+        }
+        let settings = network.ledger.lock().genesis().settings.clone();
+        if plan.near.gas_low > 0.0 {
+            let max_transaction_gas = LOW_GAS[dice.between(0, 1) as usize];
+            let low = Settings { max_transaction_gas, ..settings.clone() };
+            network.ledger.lock().set_settings(low);
+        }
+        NearChaos {
+            plan,
+            dice,
+            network,
+            liars,
+            lying_until: None,
+            forgetful_until: None,
+            settings,
+            drained: None,
+            gained: 0,
+            lost: 0,
+        }
+    }
+
+    pub fn tick(&mut self, tick: u64) {
+        self.strike_liars(tick);
+        self.strike_memories(tick);
+        self.strike_ledger(tick);
+    }
+
+    /// Whether a fault of so many chances per second strikes in this tick.
+    fn strikes(&self, rate: f64) -> bool {
+        self.dice.strikes(rate / 4.0)
+    }
+
+    fn lasting(&self, tick: u64) -> u64 {
+        tick + self.dice.between(4, LASTING_TICKS)
+    }
+
+    fn strike_liars(&mut self, tick: u64) {
+        let near = &self.plan.near;
+        if near.for_good {
+            return;
+        }
+        if self.lying_until.is_some_and(|until| tick >= until) {
+            self.liars.lie(false);
+            self.lying_until = None;
+        } else if self.lying_until.is_none() && near.liars > 0 && self.strikes(near.lying) {
+            self.liars.lie(true);
+            self.lying_until = Some(self.lasting(tick));
+        }
+    }
+
+    fn strike_memories(&mut self, tick: u64) {
+        let forgetful = self.plan.forgetful_at();
+        if self.forgetful_until.is_some_and(|until| tick >= until) {
+            self.network.node(forgetful, |switch| switch.amnesic = false);
+            self.forgetful_until = None;
+        } else if self.forgetful_until.is_none() && self.strikes(self.plan.near.forgetful) {
+            self.network.node(forgetful, |switch| switch.amnesic = true);
+            self.forgetful_until = Some(self.lasting(tick));
+        }
+        for node in (0..self.plan.nodes).filter(|node| !self.plan.shelters(*node)) {
+            if self.strikes(self.plan.near.collected) {
+                let blocks = self.plan.near.history_blocks;
+                self.network.node(node, |switch| switch.history_blocks = Some(blocks));
+            }
+        }
+    }
+
+    fn strike_ledger(&mut self, tick: u64) {
+        if self.strikes(self.plan.near.included_again) {
+            self.network.ledger.lock().include_again(self.dice.between(1, 2));
+        }
+        if self.strikes(self.plan.near.gas_low) {
+            self.raise_gas();
+        }
+        if self.drained.is_some_and(|(_, until)| tick >= until) {
+            self.give_back();
+        } else if self.drained.is_none() && self.strikes(self.plan.near.tokens_drained) {
+            let left = u128::from(self.dice.between(0, TOKENS_LEFT));
+            let amount = self.tokens().saturating_sub(left);
+            let decree = Decree::Burn { account_id: relay(), amount };
+            self.network.ledger.lock().decree(decree);
+            self.lost += amount;
+            self.drained = Some((amount, self.lasting(tick)));
+        }
+    }
+
+    /// Limits are raised, never lowered: what is refused for one was refused by everybody.
+    fn raise_gas(&self) {
+        self.network.ledger.lock().set_settings(self.settings.clone());
+    }
+
+    fn give_back(&mut self) {
+        if let Some((amount, _)) = self.drained.take() {
+            let decree = Decree::Mint { account_id: relay(), amount };
+            self.network.ledger.lock().decree(decree);
+            self.gained += amount;
+        }
+    }
+
+    /// The relay's tokens on the ledger.
+    pub fn tokens(&self) -> u128 {
+        let (ledger, slot) = (self.network.ledger.lock(), Slot::Token(relay()));
+        ledger.balances().find(|(held, _)| **held == slot).map_or(0, |(_, amount)| amount)
+    }
+
+    /// Everything is well again, but for liars who lie for good.
+    pub fn calm(&mut self) {
+        self.liars.lie(self.plan.near.for_good);
+        if self.plan.near.archival {
+            self.network.all(|switch| switch.history_blocks = None);
+        }
+        self.network.ledger.lock().include_again(0);
+        self.raise_gas();
+        self.give_back();
+    }
+}
