@@ -20,7 +20,7 @@ const RELAY: &str = "relay";
 const UNEXPLAINED: &str = "unexplained";
 const REGISTRATION: &str = "registration";
 
-/// Failures alone after which an unexplained fault is a member's own, though nobody else was served.
+/// Failures alone after which an unexplained fault is a member's own though nobody else was served.
 const TRIES_ALONE: u32 = 3;
 
 /// Whether it was named by a fault that may be the relay's, and has not been served since.

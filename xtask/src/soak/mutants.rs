@@ -1,5 +1,5 @@
-//! `cargo xtask soak mutants`: small changes to the code on which a payment's safety rests, one at a
-//! time, and whether a test notices.
+//! `cargo xtask soak mutants`: small changes to the code on which a payment's safety rests, one at
+//! a time, and whether a test notices.
 //!
 //! Each file's mutants are cut into shards. A shard is tried with the tests of the crates that know
 //! the file; what survives them is tried once more in simulated worlds. What survives those too
@@ -21,14 +21,22 @@ use crate::process::{cargo, output, shown};
 const TOOL: (&str, &str) = ("cargo-mutants", "27.1.0");
 /// Mutants of a shard: some minutes of work, so that an interruption costs no more.
 const SHARD_MUTANTS: usize = 25;
-/// Patience for the tests of one mutant, in seconds: several times what the slowest crate takes on a
-/// busy machine. What takes longer is noticed, too: by whoever waits.
+/// Patience for the tests of one mutant, in seconds: several times what the slowest crate takes on
+/// a busy machine. What takes longer is noticed, too: by whoever waits.
 const TIMEOUT_S: &str = "600";
 /// Where what may survive is listed.
 const LISTED: &str = "docs/exactly-once.md";
 /// Worlds that the rest is tried in: whole relays, fooled in one way, and a few seeds of torture.
-const WORLDS: [&str; 8] =
-    ["--test", "torture", "--test", "world", "--", "a_handful_of_seeds_hold", "fooled::", "funds::"];
+const WORLDS: [&str; 8] = [
+    "--test",
+    "torture",
+    "--test",
+    "world",
+    "--",
+    "a_handful_of_seeds_hold",
+    "fooled::",
+    "funds::",
+];
 
 /// Files on which a payment's safety rests, and the crates whose tests know them.
 const FILES: &[(&str, &[&str])] = &[
@@ -257,11 +265,12 @@ mod tests {
 
     #[test]
     fn a_mutant_is_known_by_its_file_and_change_wherever_it_moves() {
-        let found = "crates/landfall-core/src/near.rs:97:9: replace next -> Option<State> with None";
+        let found =
+            "crates/landfall-core/src/near.rs:97:9: replace next -> Option<State> with None";
         let name = "landfall-core/src/near.rs: replace next -> Option<State> with None";
         assert_eq!(named(found), name);
         let page = "# A page\n| `docs/x.md` | `y` | no mutant |\n\n\
-                    | `landfall-core/src/near.rs` | `replace next -> Option<State> with None` | a |\n\
+                    | `landfall-core/src/near.rs` | `replace next -> Option<State> with None` |a|\n\
                     | `landfall-core/src/near.rs` | `replace \\|\\| with && in is_text` | b |\n";
         assert_eq!(
             listed(page),

@@ -66,9 +66,10 @@ fn excuse(network: &Network, attempt: &Attempt) -> Option<&'static str> {
     let hash: CryptoHash = attempt.hash.parse().ok()?;
     let base = {
         let ledger = network.ledger.lock();
-        let shown = ledger.view(0).run(&hash).map(|(_, run)| run.receipts.is_empty());
-        if ledger.landed(&hash).is_some() && shown == Some(true) {
-            return Some("it landed, and every node shows it as invalid");
+        // Whether it landed in another of them no node tells.
+        let shown = ledger.view(0).run(&hash);
+        if shown.is_some_and(|(record, run)| run.receipts.is_empty() && record.runs.len() > 1) {
+            return Some("it is in several blocks, and every node shows it as invalid");
         }
         base_height(&ledger, attempt)
     };
