@@ -369,10 +369,10 @@ impl World {
             // The instance asked may be frozen or dying: the operator tries again later.
             let patience = self.base.sleep(OPERATOR_PATIENCE);
             let (network, keys, now_ms) = (&self.network, &self.keys, self.base.now_ms());
-            let noted = &mut self.noted;
+            let (noted, foreign) = (&mut self.noted, self.chaos.keys_used > 0);
             let work = async {
                 let acted = operator::attend(store, network, &engine, keys).await;
-                (acted, noted.decide(store, network, &engine, keys, now_ms).await)
+                (acted, noted.decide(store, network, &engine, (keys, foreign), now_ms).await)
             };
             let (acted, decided) = tokio::select! {
                 biased;
