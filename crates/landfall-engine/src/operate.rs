@@ -42,8 +42,8 @@ pub enum OperateError {
     )]
     NotAdrift(String),
     #[error(
-        "a call of transfer {0} that is under way may still be made; say that it never was once the \
-         service's whole dedupe window has passed (an hour, if that is not configured any more)"
+        "a call of transfer {0} that is under way may still be made; say that it never was once \
+         the service's whole dedupe window has passed (an hour, if that is not configured any more)"
     )]
     TooEarly(String),
     #[error("{0}")]
@@ -126,8 +126,8 @@ async fn decide_leased(
     Ok(moved)
 }
 
-/// Decides a transfer whose service has forgotten whether it acted, by an operator's `word`. That it
-/// never did, and whatever is said of one that was not set aside, is taken only where it would
+/// Decides a transfer whose service has forgotten whether it acted, by an operator's `word`. That
+/// it never did, and whatever is said of one that was not set aside, is taken only where it would
 /// hold: a withdrawal that is called unmade may not be made later.
 pub async fn rule(
     store: &dyn Store,

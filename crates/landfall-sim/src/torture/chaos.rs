@@ -259,7 +259,9 @@ impl Chaos {
         for (service, user) in self.overdue_blocks(u64::MAX) {
             self.services.block(service, user, false).await;
         }
-        self.network.all(|switch| *switch = Switch { amnesic: false, ..switch.untroubled() });
+        self.network.all(|switch| {
+            *switch = Switch { amnesic: false, without_outcomes: false, ..switch.untroubled() };
+        });
         self.near.calm();
         self.network.ledger.lock().refuse_included(Refusals::default());
         let relay: near_primitives::types::AccountId =

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use landfall_core::Clock;
 use landfall_core::courier::Courier;
-use landfall_core::rail::Rail;
+use landfall_core::rail::{Caught, Rail};
 use landfall_engine::{Engine, Parts, Settings};
 use landfall_lanes::{HighWater, LaneSettings};
 use landfall_queue_ring::RingQueue;
@@ -34,6 +34,8 @@ pub struct Instance {
     /// Outlives crashes, as the file in the data folder does.
     high_water: Arc<HighWater>,
     engine: Option<Arc<Engine>>,
+    /// The rail to the ledger of the engine's life, where there is one.
+    near: Option<Arc<dyn Rail>>,
 }
 
 impl Instance {
@@ -45,7 +47,7 @@ impl Instance {
         keys: Vec<SecretKey>,
     ) -> Instance {
         let high_water = Arc::new(HighWater::in_memory());
-        Instance { seat, past, network, services, keys, high_water, engine: None }
+        Instance { seat, past, network, services, keys, high_water, engine: None, near: None }
     }
 
     pub fn engine(&self) -> Option<Arc<Engine>> {
@@ -60,11 +62,12 @@ impl Instance {
         self.seat.revive();
         self.seat.log("starts");
         let clock: Arc<dyn Clock> = Arc::new(SeatClock(self.seat.clone()));
+        self.near = self.near_rail(&clock);
         let queue = FaultyQueue { seat: self.seat.clone(), inner: Arc::new(RingQueue::new(50)) };
         let started = Engine::start(Parts {
             store: Arc::new(FaultyStore::new(self.seat.clone(), self.past.clone())),
             queue: Arc::new(queue),
-            rails: self.rails(&clock),
+            rails: self.near.iter().cloned().collect(),
             couriers: self.couriers(&clock),
             clock,
             high_water: self.high_water.clone(),
@@ -80,10 +83,16 @@ impl Instance {
         }
     }
 
+    /// Which nodes it says were caught lying, each with the two answers.
+    pub fn caught(&self) -> Vec<(String, Caught)> {
+        let endpoints = self.near.iter().flat_map(|rail| rail.endpoints());
+        endpoints.filter_map(|one| Some((one.endpoint, one.caught?))).collect()
+    }
+
     /// The rail to the ledger, in worlds that pay anybody there.
-    fn rails(&self, clock: &Arc<dyn Clock>) -> Vec<Arc<dyn Rail>> {
+    fn near_rail(&self, clock: &Arc<dyn Clock>) -> Option<Arc<dyn Rail>> {
         if self.seat.plan.transfers == 0 {
-            return Vec::new();
+            return None;
         }
         let wire = FaultyWire { seat: self.seat.clone(), inner: self.network.clone() };
         let nodes = self.seat.plan.nodes;
@@ -96,7 +105,7 @@ impl Instance {
         let keys = keys.map(|key| Key::parse(&key.to_string()).expect("a well-formed key"));
         let settings = NearSettings::new(CHAIN_ID, TOKEN, RELAY, keys.collect());
         let rail = NearRail::new(settings, endpoints, clock.clone()).expect("a sound rail");
-        vec![Arc::new(rail)]
+        Some(Arc::new(rail))
     }
 
     /// The rail between the services, in worlds that move anything there.

@@ -25,6 +25,7 @@ mod past;
 mod run;
 mod services;
 mod store;
+mod story;
 mod wire;
 
 pub use checkers::Broken;

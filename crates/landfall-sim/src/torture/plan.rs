@@ -154,6 +154,10 @@ impl Plan {
         if plan.transfers > 0 {
             plan.near = NearFaults::draw(plan.nodes, plan.amnesia > 0.0, rng);
         }
+        if plan.near.liars > 0 || plan.near.forgetful > 0.0 {
+            // As above: two attempts of a lane in one block.
+            plan.reorg = plan.reorg.max(rng.random_range(0.0..0.3));
+        }
         if plan.near.liars > 0 && rng.random_bool(0.7) {
             // The lanes halt for a store that went back: little would be seen of what liars do.
             plan.store_rollback = 0.0;
@@ -288,7 +292,6 @@ impl Plan {
 
     /// The faults that are on, for people.
     pub fn describe(&self) -> String {
-        let (near, lies) = (&self.near, &self.near.lies);
         let rates = [
             ("crash", self.crash),
             ("crash at a call", self.crash_at_call),
@@ -314,25 +317,6 @@ impl Plan {
             ("included but invalid", self.included_invalid),
             ("receivers unregister", self.unregister),
             ("relay drained", self.drain),
-            ("one node forgets", near.forgetful),
-            ("histories end", near.collected),
-            ("included again", near.included_again),
-            ("tokens drained", near.tokens_drained),
-            ("gas limit low", near.gas_low),
-            ("receivers refused", near.spurned),
-            ("lies", near.lying),
-            ("lies: refused", lies.refused),
-            ("lies: done", lies.done),
-            ("lies: reverted", lies.reverted),
-            ("lies: included", lies.included),
-            ("lies: unknown", lies.unknown),
-            ("lies: other", lies.other),
-            ("lies: nonces", lies.nonces),
-            ("lies: heights", lies.heights),
-            ("lies: chunks", lies.chunks),
-            ("lies: contract", lies.contract),
-            ("lies: chain", lies.chain),
-            ("lies: replay", lies.replay),
             ("services die acting", self.service_crash),
             ("services down", self.service_down),
             ("accounts blocked", self.account_blocked),
@@ -347,7 +331,8 @@ impl Plan {
             ("store goes back at calls", self.store_back_at_call),
             ("in the same life", self.store_back_in_place),
         ];
-        let on = rates.iter().filter(|(_, rate)| *rate > 0.0);
+        let rates = rates.into_iter().chain(self.near.rates());
+        let on = rates.filter(|(_, rate)| *rate > 0.0);
         let on: Vec<String> =
             on.map(|(name, rate)| format!("{name} {:.1} %", rate * 100.0)).collect();
         format!(

@@ -13,6 +13,7 @@ use landfall_core::store::Store;
 use landfall_core::{Clock, RailName};
 use landfall_lanes::TimerClock;
 use landfall_ledger::ReqId;
+use landfall_rpc::Url;
 use landfall_store_memory::MemoryStore;
 use near_crypto::SecretKey;
 use parking_lot::Mutex;
@@ -31,12 +32,13 @@ use super::past::Past;
 use super::plan::Plan;
 use super::seat::{Dice, Seat, Strike, Trace};
 use super::services::{self, NAMES, Services};
+use super::story;
 use crate::near::keys;
 use crate::near::ledger::{Decree, Genesis, Ledger, Settings};
 use crate::near::server::{CHAIN_ID, RELAY, TOKEN};
-use crate::world::Network;
+use crate::world::{Network, node_of};
 
-const START_MS: u64 = 1_700_000_000_000;
+pub(super) const START_MS: u64 = 1_700_000_000_000;
 /// The director's step. Everything that strikes strikes on a tick, or at a call.
 const TICK_MS: u64 = 250;
 /// Safety is checked every so many ticks: about a block.
@@ -429,39 +431,9 @@ impl World {
     }
 
     async fn what_is_stuck(&self) -> String {
-        let evidence = self.evidence().await;
-        let live: Vec<String> = evidence
-            .transfers
-            .iter()
-            .filter(|transfer| !transfer.state.is_final())
-            .map(|transfer| format!("{} is {}", transfer.key, transfer.state))
-            .collect();
-        let open: Vec<String> = evidence
-            .attempts
-            .iter()
-            .filter(|attempt| attempt.fate.is_none())
-            .map(|attempt| {
-                format!("{:?} {} nonce {}", attempt.purpose, attempt.hash, attempt.nonce)
-            })
-            .collect();
-        let lanes: Vec<String> = self
-            .store
-            .lanes()
-            .await
-            .unwrap_or_default()
-            .iter()
-            .map(|lane| {
-                format!("base {:?} next {:?} {:?}", lane.base_nonce, lane.next_nonce, lane.halted)
-            })
-            .collect();
-        format!(
-            "{} of {} acknowledged; open attempts: [{}]; lanes: [{}]; unfinished: [{}]",
-            evidence.promises.acknowledged.len(),
-            self.plan.transfers + self.plan.moves,
-            open.join(", "),
-            lanes.join(", "),
-            live.join(", "),
-        )
+        let (evidence, lanes) = (self.evidence().await, self.store.lanes().await);
+        let expected = self.plan.transfers + self.plan.moves;
+        story::stuck(&evidence, &lanes.unwrap_or_default(), expected)
     }
 
     async fn evidence(&self) -> Evidence {
@@ -470,7 +442,19 @@ impl World {
         let flows = (RELAY_TOKENS, near.gained, near.lost, near.tokens());
         let (store, ledger) = (self.store.as_ref(), &self.network.ledger);
         let books = self.services.books().await;
-        Evidence::gather(store, ledger, books, &promises, flows, self.chaos.keys_used).await
+        let keys_used = self.chaos.keys_used;
+        let gathered = Evidence::gather(store, ledger, books, &promises, flows, keys_used).await;
+        Evidence { accused: self.accused(), ..gathered }
+    }
+
+    /// Honest nodes that an instance calls liars.
+    fn accused(&self) -> Vec<String> {
+        let caught = self.instances.iter().flat_map(Instance::caught);
+        let honest = caught.filter(|(endpoint, _)| {
+            let url = Url::parse(endpoint).expect("the address of a world's node");
+            !self.plan.lies_at(node_of(&url))
+        });
+        honest.map(|(endpoint, caught)| format!("{endpoint}: {caught:?}")).collect()
     }
 
     /// Engines hold on to their world until they are told to end.
@@ -493,7 +477,7 @@ impl World {
         let mut story = Vec::new();
         let concerned = evidence.transfers.iter().find(|one| Some(&one.key) == key.as_ref());
         if let Some(transfer) = concerned {
-            story = tell(transfer, &evidence, self.store.as_ref()).await;
+            story = story::tell(transfer, &evidence, self.store.as_ref()).await;
         }
         Report {
             seed: self.plan.seed,
@@ -508,43 +492,6 @@ impl World {
             guards: Vec::new(),
         }
     }
-}
-
-/// A transfer's history: its trail, the attempts that carried it, its payments.
-async fn tell(
-    transfer: &landfall_core::Transfer,
-    evidence: &Evidence,
-    store: &dyn Store,
-) -> Vec<String> {
-    let seconds = |ms: u64| (ms.saturating_sub(START_MS)) as f64 / 1_000.0;
-    let mut lines = vec![format!("{} is {}", transfer.key, transfer.state)];
-    for entry in store.trail(transfer.id).await.unwrap_or_default() {
-        let tx = entry.tx_hash.unwrap_or_default();
-        let when = seconds(entry.at_ms);
-        let why = entry.certificate.map(|one| one.summary).unwrap_or_default();
-        lines.push(format!("{when:9.3} s  {} {tx} {why}", entry.event.name()));
-    }
-    for attempt in &evidence.attempts {
-        if attempt.members.contains(&transfer.id) {
-            lines.push(format!(
-                "{:9.3} s  attempt {} nonce {} epoch {}: {:?}",
-                seconds(attempt.opened_ms),
-                attempt.hash,
-                attempt.nonce,
-                attempt.epoch,
-                attempt.fate
-            ));
-        }
-    }
-    for (service, entry) in evidence.entries_of(&transfer.key) {
-        let when = seconds(entry.at_ms);
-        lines.push(format!("{when:9.3} s  {service} {}: {:?}", entry.verb, entry.outcome));
-    }
-    for paid in evidence.paid_for(&transfer.key) {
-        lines
-            .push(format!("paid by {} nonce {} in block {}", paid.tx_hash, paid.nonce, paid.block));
-    }
-    lines
 }
 
 fn genesis(plan: &Plan, keys: &[SecretKey]) -> Genesis {

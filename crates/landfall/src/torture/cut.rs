@@ -46,6 +46,7 @@ const FAULTS: &[(&str, Rate)] = &[
     ("forgetful", |plan| &mut plan.near.forgetful),
     ("collected", |plan| &mut plan.near.collected),
     ("included-again", |plan| &mut plan.near.included_again),
+    ("blink", |plan| &mut plan.near.blink),
     ("tokens-drained", |plan| &mut plan.near.tokens_drained),
     ("gas-low", |plan| &mut plan.near.gas_low),
     ("spurned", |plan| &mut plan.near.spurned),

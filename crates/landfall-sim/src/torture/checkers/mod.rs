@@ -3,6 +3,7 @@
 //! A check reads the store and the ledger as they are and says what is wrong, or nothing. Checks
 //! fail on overpayment as well as on loss.
 
+mod accused;
 mod blame;
 mod books;
 mod conserved;
@@ -81,6 +82,8 @@ pub struct Evidence {
     pub halted: Vec<String>,
     /// How often somebody else used one of the relay's keys.
     pub keys_used: u64,
+    /// Honest nodes that an instance calls caught lying, with what it says.
+    pub accused: Vec<String>,
 }
 
 impl Evidence {
@@ -119,6 +122,7 @@ impl Evidence {
             relay_has: flows.3,
             halted: lanes.into_iter().filter_map(|lane| Some(lane.halted?.reason)).collect(),
             keys_used,
+            accused: Vec::new(),
         }
     }
 
@@ -143,6 +147,7 @@ pub fn safe(evidence: &Evidence) -> Result<(), Broken> {
     final_states::check(evidence)?;
     lane_order::check(evidence)?;
     halts::check(evidence)?;
+    accused::check(evidence)?;
     books::check(evidence)?;
     promises::check(evidence)
 }

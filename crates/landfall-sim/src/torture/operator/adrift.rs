@@ -75,7 +75,9 @@ fn excuse(network: &Network, attempt: &Attempt, used_by_others: bool) -> Option<
                 return Some("it is in several blocks, and every node shows it as invalid");
             }
             if used_by_others {
-                return Some("its nonce may be somebody else's, and every node shows it as invalid");
+                return Some(
+                    "its nonce may be somebody else's, and every node shows it as invalid",
+                );
             }
         }
         base_height(&ledger, attempt)
