@@ -126,7 +126,7 @@ fn torture(root: &Path) -> Result<Count> {
         println!("there is no {}; the tests were not built", landfall.display());
         return Ok(one(false));
     }
-    check(Command::new(landfall).args(["torture", "--seeds", TORTURE_SEEDS]))
+    check(Command::new(landfall).args(["torture", "--seeds", TORTURE_SEEDS, "--all-guards"]))
 }
 
 /// The binary that the tests were built with.

@@ -87,9 +87,8 @@ pub trait Courier: Send + Sync + 'static {
     /// or it never will. Refused with the reason where the word would not help.
     fn ruled(&self, transfer: &Transfer, took_effect: bool) -> Result<Known, String>;
 
-    /// Whether such a word would hold though the transfer was not set aside: MUST be false while a
-    /// call that is under way, or is made by whoever does not know of the word yet, could make it
-    /// untrue. `since_ms` as in [`Turn`].
+    /// Whether such a word would hold: MUST be false while a call that is under way, or is made by
+    /// whoever does not know of the word yet, could make it untrue. `since_ms` as in [`Turn`].
     fn would_hold(&self, transfer: &Transfer, since_ms: u64) -> bool;
 
     /// Every service's health as known; makes no call.

@@ -4,6 +4,7 @@
 use landfall_core::courier::Courier;
 use landfall_core::rail::Rail;
 use landfall_core::store::{Applied, Leased, Settled, Settlement, Store, StoreError};
+use landfall_core::wound::{self, Wound};
 use landfall_core::{
     Attempt, AttemptId, Certificate, Epoch, Fate, LaneId, Move, Transfer, TransferId,
 };
@@ -40,6 +41,11 @@ pub enum OperateError {
          be late any more (an hour, or the service's dedupe window)"
     )]
     NotAdrift(String),
+    #[error(
+        "a call of transfer {0} that is under way may still be made; say that it never was once \
+         the service's whole dedupe window has passed (an hour, if that is not configured any more)"
+    )]
+    TooEarly(String),
     #[error("{0}")]
     Useless(String),
     #[error("the transfer moved meanwhile; look again")]
@@ -120,9 +126,9 @@ async fn decide_leased(
     Ok(moved)
 }
 
-/// Decides a transfer whose service has forgotten whether it acted, by an operator's `word`. Of one
-/// that was not set aside the word is taken only where it would hold: a withdrawal that is called
-/// unmade may not be made later.
+/// Decides a transfer whose service has forgotten whether it acted, by an operator's `word`. That
+/// it never did, and whatever is said of one that was not set aside, is taken only where it would
+/// hold: a withdrawal that is called unmade may not be made later.
 pub async fn rule(
     store: &dyn Store,
     courier: &dyn Courier,
@@ -133,6 +139,12 @@ pub async fn rule(
 ) -> Result<Transfer, OperateError> {
     if transfer.aside.is_none() && !is_hopeless(store, courier, transfer).await? {
         return Err(OperateError::NotAdrift(transfer.key.clone()));
+    }
+    if !took_effect
+        && !would_hold(store, courier, transfer).await?
+        && !wound::is(Wound::WordTakenEarly)
+    {
+        return Err(OperateError::TooEarly(transfer.key.clone()));
     }
     let known = courier.ruled(transfer, took_effect).map_err(OperateError::Useless)?;
     let step = errands::ruled_move(transfer, &known, word, now_ms)
@@ -149,9 +161,15 @@ async fn is_hopeless(
     courier: &dyn Courier,
     transfer: &Transfer,
 ) -> Result<bool, StoreError> {
-    if transfer.stage_retries < LONG_TRIED {
-        return Ok(false);
-    }
+    Ok(transfer.stage_retries >= LONG_TRIED && would_hold(store, courier, transfer).await?)
+}
+
+/// Whether no call that is under way still can make an operator's word untrue.
+async fn would_hold(
+    store: &dyn Store,
+    courier: &dyn Courier,
+    transfer: &Transfer,
+) -> Result<bool, StoreError> {
     let since_ms = errands::announced_ms(store, transfer).await?;
     Ok(since_ms.is_some_and(|since_ms| courier.would_hold(transfer, since_ms)))
 }

@@ -200,14 +200,13 @@ async fn gate(runner: &Arc<Runner>, purpose: Purpose) -> Gate {
     }
     let funds = runner.rail.funds().await;
     let funded = funds.is_ok_and(|funds| funds.native >= funds.native_floor);
-    let gate = {
+    let (are_back, gate) = {
         let (now_ms, settings) = (runner.mono_ms(), &runner.core.settings);
         let mut troubles = runner.troubles.lock();
-        troubles.funded(funded, now_ms, settings);
-        troubles.gate(purpose, now_ms)
+        (troubles.funded(funded, now_ms, settings), troubles.gate(purpose, now_ms))
     };
     runner.report();
-    if funded {
+    if are_back {
         runner.lanes().inspect(|lanes| lanes.nudge());
     }
     gate

@@ -71,14 +71,16 @@ impl Troubles {
         self.funds.get_or_insert(Funds { reason, until_ms: now_ms, looks: 0 });
     }
 
-    /// They were looked at.
-    pub fn funded(&mut self, funded: bool, now_ms: u64, settings: &Settings) {
+    /// They were looked at. Returns whether they are back: what waits for them can be tried again.
+    /// Funds that were never missed are no such news, whoever says that they were.
+    pub fn funded(&mut self, funded: bool, now_ms: u64, settings: &Settings) -> bool {
         match &mut self.funds {
             Some(funds) if !funded => {
                 funds.until_ms = now_ms + schedule::pause_ms(settings, funds.looks);
                 funds.looks += 1;
+                false
             }
-            _ => self.funds = None,
+            _ => self.funds.take().is_some_and(|funds| funds.looks > 0),
         }
     }
 

@@ -272,9 +272,7 @@ impl Resolve {
             Err(_) => return Seen::Unknown,
         };
         match self.handle.ledger.ledger.inquest(attempt, &later).await {
-            Ok(Look::Adrift { sightings, .. })
-                if fenced && sightings.is_empty() && wound::is(Wound::OpenFenceLanded) =>
-            {
+            Ok(Look::Adrift { .. }) if fenced && wound::is(Wound::OpenFenceLanded) => {
                 Seen::Fate(unproven())
             }
             Ok(look) => self.weigh(look).await,

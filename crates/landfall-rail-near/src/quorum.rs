@@ -177,12 +177,22 @@ impl Nodes {
     }
 
     fn catch_who_is_far_ahead<T>(&self, said: &[Said<AtBlock<T>>], reached: u64) {
-        let limit = reached.saturating_add(FAR_AHEAD_BLOCKS);
-        for one in said.iter().filter(|one| one.fact.height > limit) {
+        let heights: Vec<u64> = said.iter().map(|one| one.fact.height).collect();
+        for ahead in far_ahead(&heights, reached, self.endpoints.quorum()) {
             let newest = |height: u64| format!("the newest final block is {height}");
-            self.endpoints.catch(one.endpoint, newest(one.fact.height), newest(reached));
+            self.endpoints.catch(said[ahead].endpoint, newest(heights[ahead]), newest(reached));
         }
     }
+}
+
+/// Which of these heights are too far above what was reached to be true. None, unless a quorum is
+/// no higher: one liar far behind makes everybody else seem far ahead.
+fn far_ahead(heights: &[u64], reached: u64, quorum: usize) -> Vec<usize> {
+    if heights.iter().filter(|height| **height <= reached).count() < quorum {
+        return Vec::new();
+    }
+    let limit = reached.saturating_add(FAR_AHEAD_BLOCKS);
+    (0..heights.len()).filter(|one| heights[*one] > limit).collect()
 }
 
 fn disagreement<T>(what: &str, said: &[Said<T>], quorum: usize) -> RailError {
@@ -220,6 +230,13 @@ mod tests {
         assert_eq!(reached([10, 10_000_000, 11], 2), Some(11));
         assert_eq!(reached([10, 11], 2), Some(10));
         assert_eq!(reached([10], 2), None);
+    }
+
+    #[test]
+    fn who_is_far_ahead_of_a_quorum_is_caught_and_who_is_ahead_of_one_liar_is_not() {
+        assert_eq!(far_ahead(&[10, 10_000_000, 11], 11, 2), [1]);
+        assert_eq!(far_ahead(&[10_000_000, 11], 11, 2), [0; 0]);
+        assert_eq!(far_ahead(&[10, 12, 11], 11, 2), [0; 0]);
     }
 
     #[test]

@@ -228,8 +228,17 @@ fn funds_in_doubt_are_looked_at_first_and_then_ever_more_rarely() {
         assert_eq!(troubles.gate(Purpose::Pay, now_ms), Gate::Funds);
     }
     assert!(troubles.paused().is_some());
-    troubles.funded(true, now_ms, &settings());
+    assert!(troubles.funded(true, now_ms, &settings()), "they are back");
     assert_eq!((troubles.gate(Purpose::Pay, now_ms), troubles.paused()), (Gate::Open, None));
+}
+
+/// Else whoever says so is asked again at once, and says so again.
+#[test]
+fn funds_that_were_never_missed_are_not_back() {
+    let mut troubles = Troubles::default();
+    troubles.doubt_funds("NotEnoughBalance", 0);
+    assert!(!troubles.funded(true, 0, &settings()));
+    assert_eq!(troubles.gate(Purpose::Pay, 0), Gate::Open);
 }
 
 #[test]

@@ -445,6 +445,11 @@ async fn what_a_service_has_forgotten_waits_for_an_operators_word() {
     let word = word();
     let now_ms = town.clock.now_ms();
     let (store, courier) = (town.store.as_ref(), town.courier.as_ref());
+    // Set aside before the window is over: a call that is late may be made yet.
+    town.courier.script.lock().holds = false;
+    let early = rule(store, courier, &adrift, false, &word, now_ms).await;
+    assert_eq!(early, Err(OperateError::TooEarly("k".into())));
+    town.courier.script.lock().holds = true;
     let ruled = rule(store, courier, &adrift, false, &word, now_ms).await.unwrap();
     assert_eq!(ruled.state.name(), "failed");
     let trail = town.store.trail(adrift.id).await.unwrap();

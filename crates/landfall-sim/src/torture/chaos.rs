@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use landfall_store_memory::{MemoryStore, Snapshot};
 use near_crypto::SecretKey;
 
-use super::clients::Town;
 use super::instance::Instance;
 use super::near::NearChaos;
+use super::past::Past;
 use super::plan::Plan;
 use super::seat::Dice;
 use super::services::{NAMES, Services};
@@ -24,8 +23,8 @@ const TROUBLE_TICKS: u64 = 80;
 const AMNESIA_TICKS: u64 = 160;
 /// A node lags at most so many blocks behind.
 const LAG_BLOCKS: u64 = 600;
-/// A backup is at most so many ticks old.
-const BACKUP_TICKS: u64 = 60;
+/// A service is not heard for at most so many ticks: longer than any window.
+const MUTE_TICKS: u64 = 480;
 
 /// What is wrong with an instance, and until which tick.
 #[derive(Default, Clone, Copy)]
@@ -40,16 +39,16 @@ pub struct Chaos {
     pub dice: Arc<Dice>,
     pub network: Arc<Network>,
     pub services: Arc<Services>,
-    pub store: Arc<MemoryStore>,
+    pub past: Arc<Past>,
     pub keys: Vec<SecretKey>,
     pub ailing: Vec<Ailing>,
     node_until: Vec<Option<u64>>,
     black_out_until: Option<u64>,
     amnesia_until: Option<u64>,
     service_until: Vec<Option<u64>>,
+    mute_until: Vec<Option<u64>>,
     /// Blocked accounts by service and user, and until when.
     blocked: BTreeMap<(usize, u64), u64>,
-    backup: Option<(u64, Snapshot)>,
     pub near: NearChaos,
     /// How often somebody else used one of the relay's keys.
     pub keys_used: u64,
@@ -61,7 +60,7 @@ impl Chaos {
         dice: Arc<Dice>,
         network: Arc<Network>,
         services: Arc<Services>,
-        store: Arc<MemoryStore>,
+        past: Arc<Past>,
         keys: Vec<SecretKey>,
         near: NearChaos,
     ) -> Chaos {
@@ -71,20 +70,20 @@ impl Chaos {
             black_out_until: None,
             amnesia_until: None,
             service_until: vec![None; NAMES.len()],
+            mute_until: vec![None; NAMES.len()],
             blocked: BTreeMap::new(),
             keys_used: 0,
-            backup: None,
             near,
             plan,
             dice,
             network,
             services,
-            store,
+            past,
             keys,
         }
     }
 
-    pub async fn tick(&mut self, tick: u64, instances: &mut [Instance], town: &Town) {
+    pub async fn tick(&mut self, tick: u64, instances: &mut [Instance]) {
         for (index, instance) in instances.iter_mut().enumerate() {
             self.strike_instance(tick, index, instance).await;
         }
@@ -92,13 +91,15 @@ impl Chaos {
         self.strike_ledger();
         self.near.tick(tick);
         self.strike_services(tick).await;
-        self.strike_store(tick, town);
+        self.past.tick(tick);
     }
 
     async fn strike_instance(&mut self, tick: u64, index: usize, instance: &mut Instance) {
         let (dice, plan) = (&self.dice, &self.plan);
         let ailing = &mut self.ailing[index];
-        if instance.seat.is_doomed() || dice.strikes(plan.crash / 4.0) {
+        // Once: who has died at a call stays doomed until it is started again.
+        let has_died = instance.seat.is_doomed() && instance.engine().is_some();
+        if has_died || dice.strikes(plan.crash / 4.0) {
             instance.crash().await;
             // The dead are not frozen.
             instance.seat.freeze(false);
@@ -220,6 +221,15 @@ impl Chaos {
                 self.services.set_down(service, true);
                 self.service_until[service] = Some(tick + self.dice.between(4, DOWN_TICKS));
             }
+            if self.mute_until[service].is_some_and(|until| tick >= until) {
+                self.services.set_mute(service, false);
+                self.mute_until[service] = None;
+            } else if self.mute_until[service].is_none()
+                && self.dice.strikes(self.plan.service_mute / 4.0)
+            {
+                self.services.set_mute(service, true);
+                self.mute_until[service] = Some(tick + self.dice.between(4, MUTE_TICKS));
+            }
         }
         for (service, user) in self.overdue_blocks(tick) {
             self.services.block(service, user, false).await;
@@ -240,32 +250,18 @@ impl Chaos {
         due
     }
 
-    fn strike_store(&mut self, tick: u64, town: &Town) {
-        if self.plan.store_rollback == 0.0 || town.promises.lock().store_went_back {
-            return;
-        }
-        match &self.backup {
-            Some((taken, _)) if tick < taken + BACKUP_TICKS => {}
-            _ => self.backup = Some((tick, self.store.snapshot())),
-        }
-        if self.dice.strikes(self.plan.store_rollback / 4.0)
-            && let Some((taken, backup)) = self.backup.take()
-        {
-            town.trace.line(format!("the store goes back {} ticks", tick - taken));
-            town.promises.lock().store_went_back = true;
-            self.store.restore(backup);
-        }
-    }
-
     /// Everything is well again: nodes, services, clocks, funds.
     pub async fn calm(&mut self, instances: &mut [Instance]) {
         for service in 0..NAMES.len() {
             self.services.set_down(service, false);
+            self.services.set_mute(service, false);
         }
         for (service, user) in self.overdue_blocks(u64::MAX) {
             self.services.block(service, user, false).await;
         }
-        self.network.all(|switch| *switch = Switch { amnesic: false, ..switch.untroubled() });
+        self.network.all(|switch| {
+            *switch = Switch { amnesic: false, without_outcomes: false, ..switch.untroubled() };
+        });
         self.near.calm();
         self.network.ledger.lock().refuse_included(Refusals::default());
         let relay: near_primitives::types::AccountId =

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use landfall_core::Clock;
 use landfall_core::courier::Courier;
-use landfall_core::rail::Rail;
-use landfall_core::store::Store;
+use landfall_core::rail::{Caught, Rail};
 use landfall_engine::{Engine, Parts, Settings};
 use landfall_lanes::HighWater;
 use landfall_queue_ring::RingQueue;
@@ -14,6 +13,7 @@ use landfall_rail_near::{Key, NearRail, NearSettings};
 use landfall_rpc::{Endpoints, Url};
 use near_crypto::SecretKey;
 
+use super::past::Past;
 use super::seat::{Seat, SeatClock};
 use super::services::{self, Services};
 use super::store::FaultyStore;
@@ -27,25 +27,27 @@ const GRACE: Duration = Duration::from_secs(30);
 /// A relay that can be started, crashed and started again.
 pub struct Instance {
     pub seat: Arc<Seat>,
-    store: Arc<dyn Store>,
+    past: Arc<Past>,
     network: Arc<Network>,
     services: Arc<Services>,
     keys: Vec<SecretKey>,
     /// Outlives crashes, as the file in the data folder does.
     high_water: Arc<HighWater>,
     engine: Option<Arc<Engine>>,
+    /// The rail to the ledger of the engine's life, where there is one.
+    near: Option<Arc<dyn Rail>>,
 }
 
 impl Instance {
     pub fn new(
         seat: Arc<Seat>,
-        store: Arc<dyn Store>,
+        past: Arc<Past>,
         network: Arc<Network>,
         services: Arc<Services>,
         keys: Vec<SecretKey>,
     ) -> Instance {
         let high_water = Arc::new(HighWater::in_memory());
-        Instance { seat, store, network, services, keys, high_water, engine: None }
+        Instance { seat, past, network, services, keys, high_water, engine: None, near: None }
     }
 
     pub fn engine(&self) -> Option<Arc<Engine>> {
@@ -60,11 +62,12 @@ impl Instance {
         self.seat.revive();
         self.seat.log("starts");
         let clock: Arc<dyn Clock> = Arc::new(SeatClock(self.seat.clone()));
+        self.near = self.near_rail(&clock);
         let queue = FaultyQueue { seat: self.seat.clone(), inner: Arc::new(RingQueue::new(50)) };
         let started = Engine::start(Parts {
-            store: Arc::new(FaultyStore { seat: self.seat.clone(), inner: self.store.clone() }),
+            store: Arc::new(FaultyStore::new(self.seat.clone(), self.past.clone())),
             queue: Arc::new(queue),
-            rails: self.rails(&clock),
+            rails: self.near.iter().cloned().collect(),
             couriers: self.couriers(&clock),
             clock,
             high_water: self.high_water.clone(),
@@ -80,10 +83,16 @@ impl Instance {
         }
     }
 
+    /// Which nodes it says were caught lying, each with the two answers.
+    pub fn caught(&self) -> Vec<(String, Caught)> {
+        let endpoints = self.near.iter().flat_map(|rail| rail.endpoints());
+        endpoints.filter_map(|one| Some((one.endpoint, one.caught?))).collect()
+    }
+
     /// The rail to the ledger, in worlds that pay anybody there.
-    fn rails(&self, clock: &Arc<dyn Clock>) -> Vec<Arc<dyn Rail>> {
+    fn near_rail(&self, clock: &Arc<dyn Clock>) -> Option<Arc<dyn Rail>> {
         if self.seat.plan.transfers == 0 {
-            return Vec::new();
+            return None;
         }
         let wire = FaultyWire { seat: self.seat.clone(), inner: self.network.clone() };
         let nodes = self.seat.plan.nodes;
@@ -97,7 +106,7 @@ impl Instance {
         let mut settings = NearSettings::new(CHAIN_ID, TOKEN, RELAY, keys.collect());
         (settings.manner.fence_after_ms, settings.manner.finality_ms) = (15_000, 15_000);
         let rail = NearRail::new(settings, endpoints, clock.clone()).expect("a sound rail");
-        vec![Arc::new(rail)]
+        Some(Arc::new(rail))
     }
 
     /// The rail between the services, in worlds that move anything there.
@@ -138,6 +147,7 @@ fn settings_of(name: &str) -> Settings {
         pool_capacity: 200,
         registration_retries: 4,
         backoff_max_ms: 20_000,
+        hint_grace_ms: 500,
         aside_ms: 2_000,
         aside_max_ms: 20_000,
         pause_max_ms: 20_000,

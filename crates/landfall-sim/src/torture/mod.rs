@@ -7,8 +7,8 @@
 //! history, byte for byte ([`Report::digest`]).
 //!
 //! Map: [`plan`] draws the faults; [`seat`] is where an instance is crashed, frozen and lied to by
-//! `store`, `wire` and `services`; `chaos` is the weather, `near` that of the ledger, `liars` are
-//! nodes; `clients` and `operator` are the people.
+//! `store`, `wire` and `services`; `chaos` is the weather, `near` that of the ledger, `past` where
+//! the store may go back to; `liars` are nodes; `clients` and `operator` are the people.
 
 pub mod checkers;
 pub mod enumerate;
@@ -21,9 +21,11 @@ mod instance;
 mod liars;
 mod near;
 mod operator;
+mod past;
 mod run;
 mod services;
 mod store;
+mod story;
 mod wire;
 
 pub use checkers::Broken;

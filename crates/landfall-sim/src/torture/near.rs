@@ -40,6 +40,8 @@ pub struct NearChaos {
     lying_until: Option<u64>,
     forgetful_until: Option<u64>,
     settings: Settings,
+    /// Who was unregistered, at which height.
+    blinking: Option<(AccountId, u64)>,
     /// Tokens that are taken away, and until when.
     drained: Option<(u128, u64)>,
     /// Tokens given to and taken from the relay by decree.
@@ -64,6 +66,9 @@ impl NearChaos {
             let low = Settings { max_transaction_gas, ..settings.clone() };
             network.ledger.lock().set_settings(low);
         }
+        if plan.near.impatient_ms > 0 {
+            network.set_patience(plan.near.impatient_ms);
+        }
         NearChaos {
             plan,
             dice,
@@ -72,6 +77,7 @@ impl NearChaos {
             lying_until: None,
             forgetful_until: None,
             settings,
+            blinking: None,
             drained: None,
             gained: 0,
             lost: 0,
@@ -82,6 +88,7 @@ impl NearChaos {
         self.strike_liars(tick);
         self.strike_memories(tick);
         self.strike_ledger(tick);
+        self.strike_receivers();
     }
 
     /// Whether a fault of so many chances per second strikes in this tick.
@@ -110,10 +117,15 @@ impl NearChaos {
     fn strike_memories(&mut self, tick: u64) {
         let forgetful = self.plan.forgetful_at();
         if self.forgetful_until.is_some_and(|until| tick >= until) {
-            self.network.node(forgetful, |switch| switch.amnesic = false);
+            self.network.node(forgetful, |switch| {
+                (switch.amnesic, switch.without_outcomes) = (false, false);
+            });
             self.forgetful_until = None;
         } else if self.forgetful_until.is_none() && self.strikes(self.plan.near.forgetful) {
-            self.network.node(forgetful, |switch| switch.amnesic = true);
+            let all = self.dice.between(0, 1) == 0;
+            self.network.node(forgetful, |switch| {
+                (switch.amnesic, switch.without_outcomes) = (all, !all);
+            });
             self.forgetful_until = Some(self.lasting(tick));
         }
         for node in (0..self.plan.nodes).filter(|node| !self.plan.shelters(*node)) {
@@ -141,6 +153,36 @@ impl NearChaos {
             self.lost += amount;
             self.drained = Some((amount, self.lasting(tick)));
         }
+    }
+
+    /// What was reverted in the block that falls off the chain pays in the one that takes its
+    /// place: the receiver is registered again by then.
+    fn strike_receivers(&mut self) {
+        let height = self.network.ledger.lock().height();
+        let Some((account_id, since)) = self.blinking.take() else {
+            if self.strikes(self.plan.near.blink) {
+                let number = self.dice.between(0, self.plan.receivers as u64 - 1);
+                let account_id: AccountId =
+                    format!("r{number}.near").parse().expect("a well-formed account id");
+                let decree = Decree::Unregister { account_id: account_id.clone() };
+                self.network.ledger.lock().decree(decree);
+                self.blinking = Some((account_id, height));
+            }
+            return;
+        };
+        if height > since {
+            self.register(&account_id);
+        }
+        if height <= since + 1 {
+            self.blinking = Some((account_id, since));
+        } else if self.dice.between(0, 2) > 0 {
+            self.network.reorg(2, false);
+        }
+    }
+
+    fn register(&self, account_id: &AccountId) {
+        let account_ids = vec![account_id.clone()];
+        self.network.ledger.lock().decree(Decree::Register { account_ids });
     }
 
     /// Limits are raised, never lowered: what is refused for one was refused by everybody.
@@ -171,5 +213,8 @@ impl NearChaos {
         self.network.ledger.lock().include_again(0);
         self.raise_gas();
         self.give_back();
+        if let Some((account_id, _)) = self.blinking.take() {
+            self.register(&account_id);
+        }
     }
 }

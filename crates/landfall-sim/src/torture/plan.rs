@@ -17,6 +17,16 @@ pub const HONEST: usize = 2;
 /// How many nodes such a run has.
 const WITH_AMNESIA: usize = HONEST + 1;
 
+/// A request may arrive as late as this, and a service work on it for so long.
+const LATE_MAX_MS: u64 = 300_000;
+const WORKS_MAX_MS: u64 = 60_000;
+/// The same where requests are remembered for a minute: both together must be shorter than the time
+/// before the end of a window in which nothing is repeated any more, half a minute.
+const LATE_IN_WINDOW_MS: u64 = 15_000;
+const WORKS_IN_WINDOW_MS: u64 = 8_000;
+/// A storm outlasts so many windows, or nothing would be forgotten in it.
+const STORM_WINDOWS: u64 = 3;
+
 /// Rates are chances per call (wire, store) or per chaos tick (everything else).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {
@@ -68,6 +78,25 @@ pub struct Plan {
     pub account_blocked: f64,
     /// A service refuses to roll back and changes its mind later, per call.
     pub rollback_refused: f64,
+    /// The same of a commit.
+    pub commit_refused: f64,
+    /// A service takes a call and works on it for a while, per call.
+    pub service_works: f64,
+    /// A request to a service is delivered twice, and the second answer counts, per call.
+    pub request_twice: f64,
+    /// A service refuses to do twice what it has done, instead of saying so again, per call.
+    pub duplicate_refused: f64,
+    /// A service acts and is not heard, for a while.
+    pub service_mute: f64,
+    /// How long the services remember requests, in seconds; 0 is for ever.
+    pub dedupe_window_s: f64,
+    /// A client without an answer asks for something else under the same key, per try.
+    pub mind_changed: f64,
+    /// The store goes back between the two reads of a recovery, per recovery; more rarely before
+    /// an attempt is opened, and after any read.
+    pub store_back_at_call: f64,
+    /// Going back, the store stays in its life: a backup is played into the running server.
+    pub store_back_in_place: f64,
 }
 
 impl Plan {
@@ -94,7 +123,7 @@ impl Plan {
             store_fails_before: rate(rng, 0.05),
             store_fails_after: rate(rng, 0.05),
             store_slow: rate(rng, 0.1),
-            store_rollback: if may_go_back { 0.05 } else { 0.0 },
+            store_rollback: if may_go_back { 0.03 } else { 0.0 },
             hint_lost: rate(rng, 0.3),
             hint_twice: rate(rng, 0.3),
             request_lost: rate(rng, 0.2),
@@ -125,11 +154,36 @@ impl Plan {
         if plan.transfers > 0 {
             plan.near = NearFaults::draw(plan.nodes, plan.amnesia > 0.0, rng);
         }
+        if plan.near.liars > 0 || plan.near.forgetful > 0.0 {
+            // As above: two attempts of a lane in one block.
+            plan.reorg = plan.reorg.max(rng.random_range(0.0..0.3));
+        }
         if plan.near.liars > 0 && rng.random_bool(0.7) {
             // The lanes halt for a store that went back: little would be seen of what liars do.
             plan.store_rollback = 0.0;
         }
+        plan.mind_changed = rate(rng, 0.5);
+        plan.draw_past(rng);
         plan
+    }
+
+    /// How a store goes back that may.
+    fn draw_past(&mut self, rng: &mut StdRng) {
+        let (at_call, in_place) = (rate(rng, 1.0), rng.random_bool(0.4));
+        if self.store_rollback == 0.0 {
+            return;
+        }
+        self.store_back_at_call = at_call;
+        if in_place && self.transfers > 0 {
+            // What another instance has signed since it last looked nobody could tell then. On
+            // another lane what was forgotten can be signed at once.
+            (self.store_back_in_place, self.store_back_at_call) = (1.0, at_call.max(0.5));
+            (self.instances, self.keys) = (1, self.keys.max(2));
+        }
+        if self.store_back_at_call > 0.0 && self.transfers > 0 {
+            // At most once in a run: seldom at a mere tick.
+            self.store_rollback /= 10.0;
+        }
     }
 
     /// Half of the worlds have payouts alone, a quarter orders alone, the rest both.
@@ -142,10 +196,53 @@ impl Plan {
         self.users = rng.random_range(1..=6);
         self.service_crash = rate(rng, 0.1);
         self.service_down = rate(rng, 0.08);
-        self.account_blocked = rate(rng, 0.2);
-        self.rollback_refused = rate(rng, 0.5);
+        self.account_blocked = rate(rng, 0.8);
+        self.rollback_refused = rate(rng, 0.8);
         if rails == 2 {
             self.transfers = 0;
+        }
+        self.commit_refused = rate(rng, 0.8);
+        self.service_works = rate(rng, 0.3);
+        self.request_twice = rate(rng, 0.2);
+        self.duplicate_refused = rate(rng, 0.8);
+        self.service_mute = rate(rng, 0.08);
+        let (forgets, window_s) = (rng.random_bool(0.3), rng.random_range(40.0..80.0));
+        let mute = rng.random_range(0.02..0.2);
+        if forgets {
+            self.draw_window(window_s, mute);
+        }
+    }
+
+    /// Services that remember requests for a minute, and are not heard for longer. The contract
+    /// wants a window to be long against all that holds a request back, and clocks to agree.
+    fn draw_window(&mut self, window_s: f64, mute: f64) {
+        self.dedupe_window_s = window_s;
+        self.service_mute = mute;
+        (self.freeze, self.clock_jump) = (0.0, 0.0);
+        // What store and service have both forgotten is done twice if its client asks again.
+        self.store_rollback = 0.0;
+        self.storm_ms = self.storm_ms.max(STORM_WINDOWS * (window_s * 1_000.0) as u64);
+    }
+
+    /// For how long the services remember requests.
+    pub fn dedupe_window_ms(&self) -> Option<u64> {
+        let ms = (self.dedupe_window_s * 1_000.0) as u64;
+        (ms > 0).then_some(ms)
+    }
+
+    /// A request may arrive as late as this, long after its sender has given up.
+    pub fn late_max_ms(&self) -> u64 {
+        match self.dedupe_window_ms() {
+            Some(_) => LATE_IN_WINDOW_MS,
+            None => LATE_MAX_MS,
+        }
+    }
+
+    /// A service works on a call for at most this long.
+    pub fn works_max_ms(&self) -> u64 {
+        match self.dedupe_window_ms() {
+            Some(_) => WORKS_IN_WINDOW_MS,
+            None => WORKS_MAX_MS,
         }
     }
 
@@ -195,7 +292,6 @@ impl Plan {
 
     /// The faults that are on, for people.
     pub fn describe(&self) -> String {
-        let (near, lies) = (&self.near, &self.near.lies);
         let rates = [
             ("crash", self.crash),
             ("crash at a call", self.crash_at_call),
@@ -221,31 +317,22 @@ impl Plan {
             ("included but invalid", self.included_invalid),
             ("receivers unregister", self.unregister),
             ("relay drained", self.drain),
-            ("one node forgets", near.forgetful),
-            ("histories end", near.collected),
-            ("included again", near.included_again),
-            ("tokens drained", near.tokens_drained),
-            ("gas limit low", near.gas_low),
-            ("receivers refused", near.spurned),
-            ("lies", near.lying),
-            ("lies: refused", lies.refused),
-            ("lies: done", lies.done),
-            ("lies: reverted", lies.reverted),
-            ("lies: included", lies.included),
-            ("lies: unknown", lies.unknown),
-            ("lies: other", lies.other),
-            ("lies: nonces", lies.nonces),
-            ("lies: heights", lies.heights),
-            ("lies: chunks", lies.chunks),
-            ("lies: contract", lies.contract),
-            ("lies: chain", lies.chain),
-            ("lies: replay", lies.replay),
             ("services die acting", self.service_crash),
             ("services down", self.service_down),
             ("accounts blocked", self.account_blocked),
             ("rollbacks refused", self.rollback_refused),
+            ("commits refused", self.commit_refused),
+            ("services work for long", self.service_works),
+            ("requests delivered twice", self.request_twice),
+            ("duplicates refused", self.duplicate_refused),
+            ("services mute", self.service_mute),
+            ("services forget", f64::from(self.dedupe_window_s > 0.0)),
+            ("clients change their minds", self.mind_changed),
+            ("store goes back at calls", self.store_back_at_call),
+            ("in the same life", self.store_back_in_place),
         ];
-        let on = rates.iter().filter(|(_, rate)| *rate > 0.0);
+        let rates = rates.into_iter().chain(self.near.rates());
+        let on = rates.filter(|(_, rate)| *rate > 0.0);
         let on: Vec<String> =
             on.map(|(name, rate)| format!("{name} {:.1} %", rate * 100.0)).collect();
         format!(

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::sync::Once;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use landfall_core::guard::{self, Guard};
@@ -13,6 +13,7 @@ use landfall_core::store::Store;
 use landfall_core::{Clock, RailName};
 use landfall_lanes::TimerClock;
 use landfall_ledger::ReqId;
+use landfall_rpc::Url;
 use landfall_store_memory::MemoryStore;
 use near_crypto::SecretKey;
 use parking_lot::Mutex;
@@ -27,15 +28,17 @@ use super::instance::Instance;
 use super::liars::Liars;
 use super::near::{NearChaos, SPURNED};
 use super::operator;
+use super::past::Past;
 use super::plan::Plan;
 use super::seat::{Dice, Seat, Strike, Trace};
 use super::services::{self, NAMES, Services};
+use super::story;
 use crate::near::keys;
 use crate::near::ledger::{Decree, Genesis, Ledger, Settings};
 use crate::near::server::{CHAIN_ID, RELAY, TOKEN};
-use crate::world::Network;
+use crate::world::{Network, node_of};
 
-const START_MS: u64 = 1_700_000_000_000;
+pub(super) const START_MS: u64 = 1_700_000_000_000;
 /// The director's step. Everything that strikes strikes on a tick, or at a call.
 const TICK_MS: u64 = 250;
 /// Safety is checked every so many ticks: about a block.
@@ -44,6 +47,8 @@ const CHECK_TICKS: u64 = 4;
 /// requests fit many times.
 const CALM_MAX_MS: u64 = 3_600_000;
 const OPERATOR_TICKS: u64 = 120;
+/// Adrift requests are decided in haste: whatever is under way then must not matter.
+const DECIDE_TICKS: u64 = 8;
 const OPERATOR_PATIENCE: Duration = Duration::from_secs(10);
 const RELAY_NEAR: u128 = 1_000_000 * 10u128.pow(24);
 const RELAY_TOKENS: u128 = 10u128.pow(30);
@@ -188,21 +193,33 @@ impl World {
         let ledger = Ledger::new(genesis(&plan, &keys));
         let network = Arc::new(Network::new(ledger, plan.nodes, base.clone()));
         tokio::spawn(network.clone().make_blocks(plan.block_ms));
-        let services = Arc::new(Services::new(&base));
+        let services = Arc::new(Services::new(plan.clone(), dice.clone(), base.clone()));
         let store = Arc::new(MemoryStore::new(base.clone()).shared());
+        let promises: Arc<Mutex<Promises>> = Arc::default();
+        let past = Arc::new(Past {
+            store: store.clone(),
+            plan: plan.clone(),
+            dice: dice.clone(),
+            trace: trace.clone(),
+            promises: promises.clone(),
+            backup: Mutex::default(),
+            lacks_an_attempt: AtomicBool::new(false),
+            forgets_at_once: AtomicBool::new(false),
+        });
         let seat = |index: usize| {
             let name = format!("relay-{index}");
             let seat = Seat::new(name, plan.clone(), dice.clone(), trace.clone(), base.clone());
             let (network, services) = (network.clone(), services.clone());
-            Instance::new(Arc::new(seat), store.clone(), network, services, keys.clone())
+            Instance::new(Arc::new(seat), past.clone(), network, services, keys.clone())
         };
         let instances: Vec<Instance> = (0..plan.instances).map(seat).collect();
         let town = Arc::new(Town {
+            plan: plan.clone(),
             base: base.clone(),
             dice: dice.clone(),
             trace: trace.clone(),
             engines: Mutex::new(vec![None; plan.instances]),
-            promises: Mutex::new(Promises::default()),
+            promises,
         });
         let liars = Liars::settle(&plan, &dice, &base, &network);
         let chaos = Chaos::new(
@@ -210,7 +227,7 @@ impl World {
             dice.clone(),
             network.clone(),
             services.clone(),
-            store.clone(),
+            past,
             keys.clone(),
             NearChaos::new(plan.clone(), dice.clone(), network.clone(), liars),
         );
@@ -262,7 +279,7 @@ impl World {
     pub async fn live(&mut self) -> Result<(), Failure> {
         self.invite();
         while self.tick * TICK_MS < self.plan.storm_ms {
-            self.chaos.tick(self.tick, &mut self.instances, &self.town).await;
+            self.chaos.tick(self.tick, &mut self.instances).await;
             if let Some(scenario) = self.scenario {
                 self.play(scenario).await;
             }
@@ -284,13 +301,15 @@ impl World {
 
     /// Clients come, all of them within the first three quarters of the storm.
     fn invite(&mut self) {
+        let may_be_forgotten = self.plan.store_rollback > 0.0;
         for number in 0..self.plan.transfers {
             let receiver = match self.dice.strikes(self.plan.near.spurned) {
                 true => SPURNED[self.dice.between(0, 1) as usize].0.to_owned(),
                 false => format!("r{}.near", self.dice.between(0, self.plan.receivers as u64 - 1)),
             };
             let amount = u128::from(self.dice.between(1, 1_000));
-            self.expect(Wish::payout(format!("k{number}"), &receiver, amount));
+            let key = format!("k{number}");
+            self.expect(Wish::payout(key, &receiver, amount, may_be_forgotten));
         }
         if self.plan.moves == 0 {
             return;
@@ -305,7 +324,8 @@ impl World {
             let user = self.dice.between(1, self.plan.users as u64);
             let amount = self.dice.between(1, USER_FUNDS / 2);
             let key = ReqId(u128::from(self.plan.seed) << 64 | number as u128).to_string();
-            self.expect(Wish::order(key, services::order(number % NAMES.len(), user, amount)));
+            let order = services::order(number % NAMES.len(), user, amount);
+            self.expect(Wish::order(key, order, may_be_forgotten));
         }
     }
 
@@ -325,6 +345,9 @@ impl World {
         self.tick += 1;
         if self.tick.is_multiple_of(OPERATOR_TICKS) {
             self.attend().await;
+        }
+        if self.tick.is_multiple_of(DECIDE_TICKS) && self.plan.dedupe_window_ms().is_some() {
+            self.decide().await;
         }
         if let Some(broken) = self.dice.broken.lock().first() {
             return Err(Failure::Safety(broken.clone()));
@@ -348,10 +371,10 @@ impl World {
             // The instance asked may be frozen or dying: the operator tries again later.
             let patience = self.base.sleep(OPERATOR_PATIENCE);
             let (network, keys, now_ms) = (&self.network, &self.keys, self.base.now_ms());
-            let noted = &mut self.noted;
+            let (noted, foreign) = (&mut self.noted, self.chaos.keys_used > 0);
             let work = async {
                 let acted = operator::attend(store, network, &engine, keys).await;
-                (acted, noted.decide(store, network, &engine, keys, now_ms).await)
+                (acted, noted.decide(store, network, &engine, (keys, foreign), now_ms).await)
             };
             let (acted, decided) = tokio::select! {
                 biased;
@@ -364,6 +387,16 @@ impl World {
             for what in decided {
                 self.trace.line(format!("{} operator: {what}", self.base.now_ms()));
             }
+        }
+    }
+
+    /// The operator decides what services have forgotten, by their statements.
+    async fn decide(&mut self) {
+        let courier = services::rail(&self.instances[0].seat, &self.services, &self.base);
+        let (store, now_ms) = (self.store.as_ref(), self.base.now_ms());
+        for key in operator::decide(store, &self.services, &courier, now_ms).await {
+            self.trace.line(format!("{now_ms} operator decides {key}"));
+            self.town.promises.lock().decided.insert(key);
         }
     }
 
@@ -398,39 +431,9 @@ impl World {
     }
 
     async fn what_is_stuck(&self) -> String {
-        let evidence = self.evidence().await;
-        let live: Vec<String> = evidence
-            .transfers
-            .iter()
-            .filter(|transfer| !transfer.state.is_final())
-            .map(|transfer| format!("{} is {}", transfer.key, transfer.state))
-            .collect();
-        let open: Vec<String> = evidence
-            .attempts
-            .iter()
-            .filter(|attempt| attempt.fate.is_none())
-            .map(|attempt| {
-                format!("{:?} {} nonce {}", attempt.purpose, attempt.hash, attempt.nonce)
-            })
-            .collect();
-        let lanes: Vec<String> = self
-            .store
-            .lanes()
-            .await
-            .unwrap_or_default()
-            .iter()
-            .map(|lane| {
-                format!("base {:?} next {:?} {:?}", lane.base_nonce, lane.next_nonce, lane.halted)
-            })
-            .collect();
-        format!(
-            "{} of {} acknowledged; open attempts: [{}]; lanes: [{}]; unfinished: [{}]",
-            evidence.promises.acknowledged.len(),
-            self.plan.transfers + self.plan.moves,
-            open.join(", "),
-            lanes.join(", "),
-            live.join(", "),
-        )
+        let (evidence, lanes) = (self.evidence().await, self.store.lanes().await);
+        let expected = self.plan.transfers + self.plan.moves;
+        story::stuck(&evidence, &lanes.unwrap_or_default(), expected)
     }
 
     async fn evidence(&self) -> Evidence {
@@ -439,7 +442,19 @@ impl World {
         let flows = (RELAY_TOKENS, near.gained, near.lost, near.tokens());
         let (store, ledger) = (self.store.as_ref(), &self.network.ledger);
         let books = self.services.books().await;
-        Evidence::gather(store, ledger, books, &promises, flows, self.chaos.keys_used).await
+        let keys_used = self.chaos.keys_used;
+        let gathered = Evidence::gather(store, ledger, books, &promises, flows, keys_used).await;
+        Evidence { accused: self.accused(), ..gathered }
+    }
+
+    /// Honest nodes that an instance calls liars.
+    fn accused(&self) -> Vec<String> {
+        let caught = self.instances.iter().flat_map(Instance::caught);
+        let honest = caught.filter(|(endpoint, _)| {
+            let url = Url::parse(endpoint).expect("the address of a world's node");
+            !self.plan.lies_at(node_of(&url))
+        });
+        honest.map(|(endpoint, caught)| format!("{endpoint}: {caught:?}")).collect()
     }
 
     /// Engines hold on to their world until they are told to end.
@@ -462,7 +477,7 @@ impl World {
         let mut story = Vec::new();
         let concerned = evidence.transfers.iter().find(|one| Some(&one.key) == key.as_ref());
         if let Some(transfer) = concerned {
-            story = tell(transfer, &evidence, self.store.as_ref()).await;
+            story = story::tell(transfer, &evidence, self.store.as_ref()).await;
         }
         Report {
             seed: self.plan.seed,
@@ -477,43 +492,6 @@ impl World {
             guards: Vec::new(),
         }
     }
-}
-
-/// A transfer's history: its trail, the attempts that carried it, its payments.
-async fn tell(
-    transfer: &landfall_core::Transfer,
-    evidence: &Evidence,
-    store: &dyn Store,
-) -> Vec<String> {
-    let seconds = |ms: u64| (ms.saturating_sub(START_MS)) as f64 / 1_000.0;
-    let mut lines = vec![format!("{} is {}", transfer.key, transfer.state)];
-    for entry in store.trail(transfer.id).await.unwrap_or_default() {
-        let tx = entry.tx_hash.unwrap_or_default();
-        let when = seconds(entry.at_ms);
-        let why = entry.certificate.map(|one| one.summary).unwrap_or_default();
-        lines.push(format!("{when:9.3} s  {} {tx} {why}", entry.event.name()));
-    }
-    for attempt in &evidence.attempts {
-        if attempt.members.contains(&transfer.id) {
-            lines.push(format!(
-                "{:9.3} s  attempt {} nonce {} epoch {}: {:?}",
-                seconds(attempt.opened_ms),
-                attempt.hash,
-                attempt.nonce,
-                attempt.epoch,
-                attempt.fate
-            ));
-        }
-    }
-    for (service, entry) in evidence.entries_of(&transfer.key) {
-        let when = seconds(entry.at_ms);
-        lines.push(format!("{when:9.3} s  {service} {}: {:?}", entry.verb, entry.outcome));
-    }
-    for paid in evidence.paid_for(&transfer.key) {
-        lines
-            .push(format!("paid by {} nonce {} in block {}", paid.tx_hash, paid.nonce, paid.block));
-    }
-    lines
 }
 
 fn genesis(plan: &Plan, keys: &[SecretKey]) -> Genesis {

@@ -92,6 +92,9 @@ pub enum Strike {
     Repeat(u64),
 }
 
+/// The most calls of an instance within one millisecond: far more than it could want to make.
+const CALLS_MAX: u64 = 10_000;
+
 /// One instance's place in the world.
 pub struct Seat {
     pub name: String,
@@ -106,6 +109,8 @@ pub struct Seat {
     doomed: AtomicBool,
     pub strike: Mutex<Option<Strike>>,
     calls: AtomicU64,
+    /// Calls within the present millisecond.
+    at_once: Mutex<(u64, u64)>,
 }
 
 impl Seat {
@@ -128,6 +133,7 @@ impl Seat {
             doomed: AtomicBool::new(false),
             strike: Mutex::new(None),
             calls: AtomicU64::new(0),
+            at_once: Mutex::default(),
         }
     }
 
@@ -177,11 +183,24 @@ impl Seat {
         std::future::pending::<()>().await;
     }
 
+    fn spins(&self) -> bool {
+        let now_ms = self.base.now_ms();
+        let mut at_once = self.at_once.lock();
+        let before = if at_once.0 == now_ms { at_once.1 } else { 0 };
+        *at_once = (now_ms, before + 1);
+        before >= CALLS_MAX
+    }
+
     /// Before a call that changes something outside the instance.
     pub async fn before(&self, call: &str) -> u64 {
         self.pass().await;
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         self.log(call);
+        if self.spins() {
+            let what = format!("{} calls on and on, at last {call}", self.name);
+            self.dice.broken.lock().push(Broken::new("nobody spins", None, what));
+            self.die(&format!("spinning at {call}")).await;
+        }
         let planned = *self.strike.lock() == Some(Strike::CrashBefore(number));
         if planned || self.dice.strikes(self.plan.crash_at_call) {
             self.die(&format!("before {call}")).await;

@@ -1,4 +1,4 @@
-//! A store that fails before, or commits and then fails to answer, or takes its time.
+//! A store that fails before, or commits and then fails to answer, or takes its time, or goes back.
 
 use std::sync::Arc;
 
@@ -12,18 +12,31 @@ use landfall_core::{
 };
 
 use super::checkers::epochs;
+use super::past::Past;
 use super::seat::Seat;
 
 /// One instance's way to the shared store.
 pub struct FaultyStore {
-    pub seat: Arc<Seat>,
-    pub inner: Arc<dyn Store>,
+    seat: Arc<Seat>,
+    past: Arc<Past>,
+    inner: Arc<dyn Store>,
 }
 
 impl FaultyStore {
+    pub fn new(seat: Arc<Seat>, past: Arc<Past>) -> FaultyStore {
+        FaultyStore { seat, inner: past.store.clone(), past }
+    }
+
     /// Runs one call with everything that can go wrong around it.
     async fn call<T>(&self, name: &str, act: impl Future<Output = Result<T>>) -> Result<T> {
         self.call_or_repeat(name, act, async {}).await
+    }
+
+    /// The same for a read, after which the store may have gone back.
+    async fn read<T>(&self, name: &str, act: impl Future<Output = Result<T>>) -> Result<T> {
+        let answer = self.call(name, act).await;
+        self.past.after_read();
+        answer
     }
 
     /// The same for a write, which enumeration may want made twice.
@@ -76,9 +89,13 @@ impl Store for FaultyStore {
         let repeated = open.clone();
         let first = async { _ = self.inner.open_attempt(repeated).await };
         let act = async {
+            self.past.before_open(open.purpose);
             let lanes = self.inner.lanes().await?;
             let (lane, epoch) = (open.lane.clone(), open.epoch);
             let opened = self.inner.open_attempt(open).await?;
+            if matches!(opened, Opened::Stored(_)) {
+                self.past.opened();
+            }
             if let Err(broken) = epochs::check(&lanes, &lane, epoch, &opened) {
                 self.seat.dice.broken.lock().push(broken);
             }
@@ -98,11 +115,15 @@ impl Store for FaultyStore {
     }
 
     async fn open_attempts(&self, lane: &LaneId) -> Result<Vec<Attempt>> {
-        self.call("open_attempts", self.inner.open_attempts(lane)).await
+        let open = self.call("open_attempts", self.inner.open_attempts(lane)).await;
+        if open.as_ref().is_ok_and(|open| !open.is_empty()) {
+            self.past.in_recovery();
+        }
+        open
     }
 
     async fn open_attempts_of(&self, rail: RailName) -> Result<Vec<Attempt>> {
-        self.call("open_attempts_of", self.inner.open_attempts_of(rail)).await
+        self.read("open_attempts_of", self.inner.open_attempts_of(rail)).await
     }
 
     async fn attempts_after(
@@ -111,15 +132,15 @@ impl Store for FaultyStore {
         above: Nonce,
         limit: usize,
     ) -> Result<Vec<Attempt>> {
-        self.call("attempts_after", self.inner.attempts_after(lane, above, limit)).await
+        self.read("attempts_after", self.inner.attempts_after(lane, above, limit)).await
     }
 
     async fn attempt(&self, id: AttemptId) -> Result<Option<Attempt>> {
-        self.call("attempt", self.inner.attempt(id)).await
+        self.read("attempt", self.inner.attempt(id)).await
     }
 
     async fn attempt_at(&self, lane: &LaneId, nonce: Nonce) -> Result<Option<Attempt>> {
-        self.call("attempt_at", self.inner.attempt_at(lane, nonce)).await
+        self.read("attempt_at", self.inner.attempt_at(lane, nonce)).await
     }
 
     async fn attempts_page(
@@ -128,7 +149,7 @@ impl Store for FaultyStore {
         after: AttemptId,
         limit: usize,
     ) -> Result<Vec<Attempt>> {
-        self.call("attempts_page", self.inner.attempts_page(rail, after, limit)).await
+        self.read("attempts_page", self.inner.attempts_page(rail, after, limit)).await
     }
 
     async fn sweep(
@@ -142,23 +163,23 @@ impl Store for FaultyStore {
     }
 
     async fn transfers(&self, ids: &[TransferId]) -> Result<Vec<Transfer>> {
-        self.call("transfers", self.inner.transfers(ids)).await
+        self.read("transfers", self.inner.transfers(ids)).await
     }
 
     async fn by_key(&self, rail: RailName, tenant: &str, key: &str) -> Result<Option<Transfer>> {
-        self.call("by_key", self.inner.by_key(rail, tenant, key)).await
+        self.read("by_key", self.inner.by_key(rail, tenant, key)).await
     }
 
     async fn trail(&self, id: TransferId) -> Result<Vec<TrailEntry>> {
-        self.call("trail", self.inner.trail(id)).await
+        self.read("trail", self.inner.trail(id)).await
     }
 
     async fn list(&self, filter: ListFilter) -> Result<Vec<Transfer>> {
-        self.call("list", self.inner.list(filter)).await
+        self.read("list", self.inner.list(filter)).await
     }
 
     async fn counts(&self) -> Result<Vec<(State, u64)>> {
-        self.call("counts", self.inner.counts()).await
+        self.read("counts", self.inner.counts()).await
     }
 
     async fn claim(&self, claims: Vec<(ClaimKey, TransferId)>) -> Result<Vec<Claimed>> {
@@ -166,7 +187,7 @@ impl Store for FaultyStore {
     }
 
     async fn kept(&self, keys: &[ClaimKey]) -> Result<Vec<bool>> {
-        self.call("kept", self.inner.kept(keys)).await
+        self.read("kept", self.inner.kept(keys)).await
     }
 
     async fn lease(
@@ -200,6 +221,6 @@ impl Store for FaultyStore {
     }
 
     async fn lanes(&self) -> Result<Vec<Lane>> {
-        self.call("lanes", self.inner.lanes()).await
+        self.read("lanes", self.inner.lanes()).await
     }
 }

@@ -15,9 +15,6 @@ use super::seat::Seat;
 use crate::near::rpc;
 use crate::world::{Network, node_of};
 
-/// A request may arrive as late as this, long after its sender has given up.
-const LATE_MAX_MS: u64 = 300_000;
-
 /// Hands a request to whoever it is for, with so much patience. May be done again, or later.
 pub type Deliver = Arc<dyn Fn(Duration) -> Delivering + Send + Sync>;
 type Delivering = Pin<Box<dyn Future<Output = Result<HttpAnswer, TransportError>> + Send>>;
@@ -60,7 +57,7 @@ pub async fn carry(
         return Err(lost("injected: the request was lost"));
     }
     if dice.strikes(plan.request_late) {
-        let after = Duration::from_millis(dice.between(1_000, LATE_MAX_MS));
+        let after = Duration::from_millis(dice.between(1_000, plan.late_max_ms()));
         let (base, late) = (seat.base.clone(), late.cloned().unwrap_or_default());
         late.fetch_add(1, Ordering::Relaxed);
         tokio::spawn(async move {

@@ -1,6 +1,7 @@
 //! The wire of a world: requests go to a node's handler, answers come back, or do not.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -43,6 +44,8 @@ pub struct Switch {
     pub forgets: bool,
     /// Has forgotten which transactions there were; all else it tells truly.
     pub amnesic: bool,
+    /// Keeps no outcomes of transactions; what was in which block it tells truly.
+    pub without_outcomes: bool,
     /// Has collected all blocks but the newest so many.
     pub history_blocks: Option<u64>,
     pub down: bool,
@@ -61,6 +64,7 @@ impl Switch {
     pub fn untroubled(&self) -> Switch {
         Switch {
             amnesic: self.amnesic,
+            without_outcomes: self.without_outcomes,
             history_blocks: self.history_blocks,
             liar: self.liar.clone(),
             ..Switch::default()
@@ -78,6 +82,8 @@ pub struct Network {
     pub ledger: Mutex<Ledger>,
     switches: Mutex<Vec<Switch>>,
     blocks: Watched<u64>,
+    /// How long nodes hold a request that waits for a transaction, in milliseconds.
+    patience_ms: AtomicU64,
     clock: Arc<dyn Clock>,
 }
 
@@ -87,6 +93,7 @@ impl Network {
             blocks: Watched::new(ledger.height()),
             ledger: Mutex::new(ledger),
             switches: Mutex::new(vec![Switch::default(); nodes]),
+            patience_ms: AtomicU64::new(rpc::TIMEOUT_MS),
             clock,
         }
     }
@@ -111,6 +118,11 @@ impl Network {
             ledger.height()
         };
         self.blocks.set(height);
+    }
+
+    /// Nodes whose operators have set another time for it.
+    pub fn set_patience(&self, ms: u64) {
+        self.patience_ms.store(ms, Ordering::Relaxed);
     }
 
     pub fn count(&self) -> usize {
@@ -140,13 +152,15 @@ impl Network {
     /// Waits, block by block, for what a request waits for.
     async fn wait(&self, waiting: Waiting, switch: &Switch) -> Answer {
         let mut blocks = self.blocks.watch();
-        let timeout = self.clock.sleep(Duration::from_millis(rpc::TIMEOUT_MS));
+        let patience_ms = self.patience_ms.load(Ordering::Relaxed);
+        let timeout = self.clock.sleep(Duration::from_millis(patience_ms));
         tokio::pin!(timeout);
         loop {
             {
                 let ledger = self.ledger.lock();
                 let view = ledger.view(switch.lag_blocks).with_history(switch.history_blocks);
-                let view = view.with_amnesia(switch.amnesic);
+                let view =
+                    view.with_amnesia(switch.amnesic).with_outcomes(!switch.without_outcomes);
                 if let Some(answer) = waiting.poll(view) {
                     return answer;
                 }
@@ -183,6 +197,7 @@ impl Network {
                 lag_blocks: switch.lag_blocks,
                 forgets: switch.forgets,
                 amnesic: switch.amnesic,
+                without_outcomes: switch.without_outcomes,
                 history_blocks: switch.history_blocks,
                 rpc_addr: "node",
             };

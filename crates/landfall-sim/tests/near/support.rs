@@ -145,6 +145,7 @@ impl World {
             lag_blocks: self.lag_blocks,
             forgets: self.forgets,
             amnesic: false,
+            without_outcomes: false,
             history_blocks: self.history_blocks,
             rpc_addr: "127.0.0.1:3030",
         };

@@ -1,5 +1,9 @@
 //! Torture in small: a few seeds, the same seed twice, and every wound found.
 
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use landfall_core::wound::{self, Wound};
 use landfall_sim::torture::enumerate::{Scenario, enumerate};
 use landfall_sim::torture::{Failure, Options, run};
@@ -67,28 +71,73 @@ fn a_crash_at_every_single_point_changes_nothing() {
     println!("{runs} runs in all");
 }
 
-/// How many seeds it takes to find a wound, and what gave it away.
-fn seeds_to_find(wound: Wound) -> Option<(u64, String)> {
-    wound::inflict(Some(wound));
-    let found = (0..SEEDS_MAX).find_map(|seed| {
-        let broken = match run(seed, Options::default()).failure? {
-            Failure::Safety(broken) => broken.rule.to_owned(),
-            Failure::Liveness(_) => "everything comes to rest".to_owned(),
-            Failure::Crash(panic) => panic,
-        };
-        Some((seed + 1, broken))
-    });
-    wound::inflict(None);
-    found
+/// What gave a wounded relay away.
+fn given_away_by(failure: Failure) -> String {
+    match failure {
+        Failure::Safety(broken) => broken.rule.to_owned(),
+        Failure::Liveness(_) => "everything comes to rest".to_owned(),
+        Failure::Crash(panic) => panic,
+    }
+}
+
+/// The first seed that finds each wound, and what gave it away.
+#[derive(Default)]
+struct Search {
+    next_seed: AtomicU64,
+    found: Mutex<BTreeMap<String, (u64, String)>>,
+}
+
+impl Search {
+    fn is_found_before(&self, wound: Wound, seed: u64) -> bool {
+        let found = self.found.lock().unwrap();
+        found.get(&format!("{wound:?}")).is_some_and(|(first, _)| *first < seed)
+    }
+
+    fn find(&self, wound: Wound, seed: u64, by: String) {
+        if !self.is_found_before(wound, seed) {
+            self.found.lock().unwrap().insert(format!("{wound:?}"), (seed, by));
+        }
+    }
+
+    /// Takes seeds in their order until every wound is found. A world without an occasion for a
+    /// mistake is the same with it and without, so it is run with none first, and then only with
+    /// those for which it had one.
+    fn run(&self) {
+        loop {
+            let seed = self.next_seed.fetch_add(1, Ordering::Relaxed);
+            let found = |wound: &Wound| self.is_found_before(*wound, seed);
+            if seed >= SEEDS_MAX || FOUND.iter().all(found) {
+                return;
+            }
+            wound::take_asked();
+            let healthy = run(seed, Options::default());
+            assert_eq!(healthy.failure, None, "seed {seed}, without a wound");
+            let asked = wound::take_asked().into_iter();
+            let worth_trying = asked.filter(|wound| FOUND.contains(wound) && !found(wound));
+            for wound in worth_trying.collect::<Vec<_>>() {
+                wound::inflict(Some(wound));
+                let wounded = run(seed, Options::default());
+                wound::inflict(None);
+                if let Some(failure) = wounded.failure {
+                    self.find(wound, seed, given_away_by(failure));
+                }
+            }
+        }
+    }
 }
 
 #[test]
 fn every_wound_is_found() {
-    let threads = FOUND.map(|wound| (wound, std::thread::spawn(move || seeds_to_find(wound))));
+    let search = Search::default();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        (0..threads).for_each(|_| drop(scope.spawn(|| search.run())));
+    });
+    let found = search.found.into_inner().unwrap();
     let mut missed = Vec::new();
-    for (wound, thread) in threads {
-        match thread.join().expect("a wounded run is a report, not a panic") {
-            Some((seeds, rule)) => println!("{wound:?}: {seeds} seeds, by \u{201c}{rule}\u{201d}"),
+    for wound in FOUND {
+        match found.get(&format!("{wound:?}")) {
+            Some((seed, by)) => println!("{wound:?}: {} seeds, by \u{201c}{by}\u{201d}", seed + 1),
             None => missed.push(wound),
         }
     }

@@ -108,7 +108,7 @@ pub enum Metrics {
 
 impl Parse for Metrics {
     const KIND: &'static str = "\"key\" or \"open\"";
-    fn parse(raw: &Raw) -> Result<Metrics, Wrong> {
+    fn parse(raw: &Raw) -> Result<Metrics, Wrongs> {
         choice(raw, &[("key", Metrics::Key), ("open", Metrics::Open)])
     }
 }

@@ -46,6 +46,7 @@ const FAULTS: &[(&str, Rate)] = &[
     ("forgetful", |plan| &mut plan.near.forgetful),
     ("collected", |plan| &mut plan.near.collected),
     ("included-again", |plan| &mut plan.near.included_again),
+    ("blink", |plan| &mut plan.near.blink),
     ("tokens-drained", |plan| &mut plan.near.tokens_drained),
     ("gas-low", |plan| &mut plan.near.gas_low),
     ("spurned", |plan| &mut plan.near.spurned),
@@ -66,6 +67,15 @@ const FAULTS: &[(&str, Rate)] = &[
     ("service-down", |plan| &mut plan.service_down),
     ("account-blocked", |plan| &mut plan.account_blocked),
     ("rollback-refused", |plan| &mut plan.rollback_refused),
+    ("commit-refused", |plan| &mut plan.commit_refused),
+    ("service-works", |plan| &mut plan.service_works),
+    ("request-twice", |plan| &mut plan.request_twice),
+    ("duplicate-refused", |plan| &mut plan.duplicate_refused),
+    ("service-mute", |plan| &mut plan.service_mute),
+    ("dedupe-window", |plan| &mut plan.dedupe_window_s),
+    ("mind-changed", |plan| &mut plan.mind_changed),
+    ("store-back-at-call", |plan| &mut plan.store_back_at_call),
+    ("store-back-in-place", |plan| &mut plan.store_back_in_place),
 ];
 
 /// What is taken away from the plan of a seed.

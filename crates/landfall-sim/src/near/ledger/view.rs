@@ -26,13 +26,15 @@ pub struct View<'a> {
     pub earliest: u64,
     /// Transactions are forgotten: state and blocks are there, what was in the blocks is not.
     pub amnesic: bool,
+    /// What became of transactions is not kept; which there were in which block is.
+    pub without_outcomes: bool,
 }
 
 impl<'a> View<'a> {
     pub fn new(ledger: &'a Ledger, head: u64) -> View<'a> {
         let earliest = ledger.chain.earliest().height;
         let head = head.clamp(earliest, ledger.height());
-        View { ledger, head, earliest, amnesic: false }
+        View { ledger, head, earliest, amnesic: false, without_outcomes: false }
     }
 
     /// The same of a node that keeps so many blocks, if it keeps fewer than there are.
@@ -44,6 +46,10 @@ impl<'a> View<'a> {
 
     pub fn with_amnesia(self, amnesic: bool) -> View<'a> {
         View { amnesic, ..self }
+    }
+
+    pub fn with_outcomes(self, kept: bool) -> View<'a> {
+        View { without_outcomes: !kept, ..self }
     }
 
     pub fn head_block(&self) -> &'a Arc<Block> {
@@ -108,7 +114,8 @@ impl<'a> View<'a> {
 
     /// What this node knows of a transaction.
     pub fn run(&self, hash: &CryptoHash) -> Option<(&'a Record, &'a Run)> {
-        let record = self.ledger.records.get(hash).filter(|_| !self.amnesic)?;
+        let forgotten = self.amnesic || self.without_outcomes;
+        let record = self.ledger.records.get(hash).filter(|_| !forgotten)?;
         record.run_at(self.earliest, self.head).map(|run| (record, run))
     }
 

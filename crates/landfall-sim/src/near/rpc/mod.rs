@@ -41,6 +41,8 @@ pub struct Node<'a> {
     pub forgets: bool,
     /// Has forgotten which transactions there were.
     pub amnesic: bool,
+    /// Keeps no outcomes, as a node may be told to: what was in its blocks it knows.
+    pub without_outcomes: bool,
     /// Keeps only so many blocks; none: all that there are.
     pub history_blocks: Option<u64>,
     pub rpc_addr: &'a str,
@@ -49,7 +51,7 @@ pub struct Node<'a> {
 impl Node<'_> {
     fn view(&self) -> View<'_> {
         let view = self.ledger.view(self.lag_blocks).with_history(self.history_blocks);
-        view.with_amnesia(self.amnesic)
+        view.with_amnesia(self.amnesic).with_outcomes(!self.without_outcomes)
     }
 }
 

@@ -197,6 +197,7 @@ impl World {
             lag_blocks: fortune.lag_blocks,
             forgets: fortune.forget,
             amnesic: false,
+            without_outcomes: false,
             history_blocks: None,
             rpc_addr: &self.addrs[node],
         };

@@ -3,14 +3,14 @@
 //! What happened is what the services have on record. Every leg is done at most once and for an
 //! order that asked for it; what was deposited was withdrawn, and never given back as well; a final
 //! state says what the records say. At rest nothing is held back, and an order that came to nothing
-//! was refused by a service.
+//! was refused by a service, or decided by an operator.
 
 use std::collections::BTreeMap;
 
 use landfall_core::internal::{Order, State};
 use landfall_core::{Transfer, machine};
 use landfall_ledger::audit::Tally;
-use landfall_ledger::{Entry, Key, Outcome, Verb};
+use landfall_ledger::{Entry, Key, Outcome, Terms, Verb};
 
 use super::{Broken, Evidence};
 use crate::torture::services::Books;
@@ -29,9 +29,10 @@ impl Legs<'_> {
         self.recorded(verb).any(|(_, entry)| entry.outcome == Outcome::Done)
     }
 
-    fn amount(&self, verb: Verb) -> u64 {
+    /// What was done, each time that it was.
+    fn terms(&self, verb: Verb) -> Vec<Terms> {
         let done = self.recorded(verb).filter(|(_, entry)| entry.outcome == Outcome::Done);
-        done.map(|(_, entry)| entry.terms.amount.get()).sum()
+        done.map(|(_, entry)| entry.terms).collect()
     }
 
     fn is_refused(&self, verb: Verb) -> bool {
@@ -78,7 +79,7 @@ pub fn check(evidence: &Evidence) -> Result<(), Broken> {
         if deposited && !legs.is_done(Verb::Withdraw) {
             return broken("deposited without having been withdrawn");
         }
-        if deposited && legs.amount(Verb::Deposit) != legs.amount(Verb::Withdraw) {
+        if deposited && legs.terms(Verb::Deposit) != legs.terms(Verb::Withdraw) {
             return broken("deposited otherwise than it was withdrawn");
         }
         if deposited && legs.is_done(Verb::Rollback) {
@@ -164,7 +165,7 @@ pub fn at_rest(evidence: &Evidence) -> Result<(), Broken> {
             machine::State::Internal(State::RolledBack) => legs.is_refused(Verb::Deposit),
             _ => true,
         };
-        if !refused {
+        if !refused && !evidence.promises.decided.contains(&transfer.key) {
             let what = format!("{} is {}, and nobody refused", transfer.key, transfer.state);
             return Err(Broken::new(EXPLAINED, Some(&transfer.key), what));
         }

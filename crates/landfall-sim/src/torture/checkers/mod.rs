@@ -3,6 +3,7 @@
 //! A check reads the store and the ledger as they are and says what is wrong, or nothing. Checks
 //! fail on overpayment as well as on loss.
 
+mod accused;
 mod blame;
 mod books;
 mod conserved;
@@ -16,10 +17,10 @@ mod paid_once;
 mod promises;
 mod trails;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use landfall_core::store::{ListFilter, Store};
-use landfall_core::{Attempt, AttemptId, RailName, TrailEntry, Transfer};
+use landfall_core::{Attempt, AttemptId, Payload, RailName, TrailEntry, Transfer};
 use landfall_ledger::{Entry, Key, ReqId};
 use parking_lot::Mutex;
 
@@ -49,16 +50,17 @@ pub struct Promises {
     pub acknowledged: BTreeMap<String, Acknowledged>,
     /// Answers that contradict earlier ones, as the clients saw them.
     pub contradictions: Vec<String>,
+    /// What an operator has decided.
+    pub decided: BTreeSet<String>,
     /// The store went back in time: what it acknowledged before may be gone with it.
     pub store_went_back: bool,
 }
 
-/// One acknowledged payout.
+/// One acknowledged transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Acknowledged {
     pub id: u64,
-    pub receiver: String,
-    pub amount: u128,
+    pub payload: Payload,
 }
 
 /// The store and the ledger at one moment.
@@ -80,6 +82,8 @@ pub struct Evidence {
     pub halted: Vec<String>,
     /// How often somebody else used one of the relay's keys.
     pub keys_used: u64,
+    /// Honest nodes that an instance calls caught lying, with what it says.
+    pub accused: Vec<String>,
 }
 
 impl Evidence {
@@ -118,6 +122,7 @@ impl Evidence {
             relay_has: flows.3,
             halted: lanes.into_iter().filter_map(|lane| Some(lane.halted?.reason)).collect(),
             keys_used,
+            accused: Vec::new(),
         }
     }
 
@@ -142,6 +147,7 @@ pub fn safe(evidence: &Evidence) -> Result<(), Broken> {
     final_states::check(evidence)?;
     lane_order::check(evidence)?;
     halts::check(evidence)?;
+    accused::check(evidence)?;
     books::check(evidence)?;
     promises::check(evidence)
 }

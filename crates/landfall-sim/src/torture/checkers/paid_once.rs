@@ -30,11 +30,12 @@ pub fn check(evidence: &Evidence) -> Result<(), Broken> {
         return Ok(());
     }
     for (key, promise) in &evidence.promises.acknowledged {
+        let (receiver, amount) = (promise.payload.receiver(), promise.payload.amount());
         for paid in evidence.paid_for(key) {
-            if paid.receiver_id.as_str() != promise.receiver || paid.amount != promise.amount {
+            if paid.receiver_id.as_str() != receiver || paid.amount != amount {
                 let what = format!(
-                    "{key} asked for {} to {}, and {} to {} was paid",
-                    promise.amount, promise.receiver, paid.amount, paid.receiver_id
+                    "{key} asked for {amount} to {receiver}, and {} to {} was paid",
+                    paid.amount, paid.receiver_id
                 );
                 return Err(Broken::new(RULE, Some(key), what));
             }

@@ -16,10 +16,7 @@ pub fn check(evidence: &Evidence) -> Result<(), Broken> {
             let what = format!("{key} was acknowledged and is not stored");
             return Err(Broken::new(RULE, Some(key), what));
         };
-        let same = stored.payload.receiver() == promise.receiver
-            && stored.payload.amount() == promise.amount
-            && stored.id.0 == promise.id;
-        if !same {
+        if stored.payload != promise.payload || stored.id.0 != promise.id {
             let what = format!("{key} is stored as {stored:?}, acknowledged as {promise:?}");
             return Err(Broken::new(RULE, Some(key), what));
         }

@@ -36,7 +36,7 @@ impl Noted {
         store: &dyn Store,
         network: &Arc<Network>,
         engine: &Engine,
-        keys: &[SecretKey],
+        (keys, used_by_others): (&[SecretKey], bool),
         now_ms: u64,
     ) -> Vec<String> {
         let mut decided = Vec::new();
@@ -46,7 +46,7 @@ impl Noted {
             if since_ms + LONG_MS > now_ms {
                 continue;
             }
-            let Some(why) = excuse(network, attempt) else { continue };
+            let Some(why) = excuse(network, attempt, used_by_others) else { continue };
             let Some(fate) = truth(network, keys, attempt) else { continue };
             let is = if matches!(fate, Fate::Sunk(_)) { "sunk" } else { "landed" };
             // Decided meanwhile by the relay itself: all the better.
@@ -59,7 +59,7 @@ impl Noted {
 }
 
 /// Why no evidence can decide it, if so.
-fn excuse(network: &Network, attempt: &Attempt) -> Option<&'static str> {
+fn excuse(network: &Network, attempt: &Attempt, used_by_others: bool) -> Option<&'static str> {
     if !attempt.sightings.is_empty() {
         return Some("somebody has seen it in a block that nobody can show");
     }
@@ -68,8 +68,17 @@ fn excuse(network: &Network, attempt: &Attempt) -> Option<&'static str> {
         let ledger = network.ledger.lock();
         // Whether it landed in another of them no node tells.
         let shown = ledger.view(0).run(&hash);
-        if shown.is_some_and(|(record, run)| run.receipts.is_empty() && record.runs.len() > 1) {
-            return Some("it is in several blocks, and every node shows it as invalid");
+        if let Some((record, run)) = shown
+            && run.receipts.is_empty()
+        {
+            if record.runs.len() > 1 {
+                return Some("it is in several blocks, and every node shows it as invalid");
+            }
+            if used_by_others {
+                return Some(
+                    "its nonce may be somebody else's, and every node shows it as invalid",
+                );
+            }
         }
         base_height(&ledger, attempt)
     };

@@ -37,7 +37,8 @@ pub struct NearFaults {
     /// They begin to lie. None lies if it is nothing.
     pub lying: f64,
     pub lies: Lies,
-    /// The node after them forgets which transactions there were, for a while.
+    /// The node after them forgets which transactions there were, or what became of them, for a
+    /// while.
     pub forgetful: f64,
     /// A node collects all but its newest `history_blocks` blocks, until the calm: then somebody
     /// puts in an archival node, or nobody does.
@@ -50,6 +51,11 @@ pub struct NearFaults {
     pub tokens_drained: f64,
     /// A transaction may attach less gas than the relay is told, until the limit is raised.
     pub gas_low: f64,
+    /// Nodes answer before a transaction that they were given is final: so many milliseconds later,
+    /// where it is not nothing.
+    pub impatient_ms: u64,
+    /// A receiver is unregistered for one block, and often that block falls off the chain.
+    pub blink: f64,
     /// A payout goes to somebody whom the contract refuses, per payout.
     pub spurned: f64,
 }
@@ -64,6 +70,8 @@ impl NearFaults {
             included_again: rate(rng, 0.1),
             tokens_drained: rate(rng, 0.06),
             gas_low: if rng.random_bool(0.2) { rng.random_range(0.02..0.2) } else { 0.0 },
+            impatient_ms: if rng.random_bool(0.4) { rng.random_range(300..=3_000) } else { 0 },
+            blink: if rng.random_bool(0.3) { rng.random_range(0.05..0.5) } else { 0.0 },
             spurned: if rng.random_bool(0.2) { rng.random_range(0.0..0.2) } else { 0.0 },
             ..NearFaults::default()
         };
@@ -82,6 +90,34 @@ impl NearFaults {
             faults.forgetful = rate(rng, 0.4);
         }
         faults
+    }
+
+    /// Each fault's rate, with its name for people.
+    pub fn rates(&self) -> [(&'static str, f64); 21] {
+        let lies = &self.lies;
+        [
+            ("one node forgets", self.forgetful),
+            ("histories end", self.collected),
+            ("included again", self.included_again),
+            ("receivers blink", self.blink),
+            ("nodes without patience", f64::from(self.impatient_ms > 0)),
+            ("tokens drained", self.tokens_drained),
+            ("gas limit low", self.gas_low),
+            ("receivers refused", self.spurned),
+            ("lies", self.lying),
+            ("lies: refused", lies.refused),
+            ("lies: done", lies.done),
+            ("lies: reverted", lies.reverted),
+            ("lies: included", lies.included),
+            ("lies: unknown", lies.unknown),
+            ("lies: other", lies.other),
+            ("lies: nonces", lies.nonces),
+            ("lies: heights", lies.heights),
+            ("lies: chunks", lies.chunks),
+            ("lies: contract", lies.contract),
+            ("lies: chain", lies.chain),
+            ("lies: replay", lies.replay),
+        ]
     }
 }
 
