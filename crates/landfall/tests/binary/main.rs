@@ -4,6 +4,7 @@
 
 mod by_hand;
 mod dev;
+mod failover;
 mod forwarder;
 mod liar;
 mod liars;
