@@ -1,10 +1,11 @@
-//! Landfall's chores: `cargo xtask test | install | tidy | deploy | schema | docs |
-//! bench near|internal | soak near|internal|backends|torture|mutants`.
+//! Landfall's chores: `cargo xtask test | install | tidy | deploy | schema | budget | release |
+//! docs | bench near|internal | soak near|internal|backends|torture|mutants`.
 //!
 //! Every chore says what it runs, so that anybody can run it by hand. Not here: anything a user of
 //! Landfall needs (that is the binary's job). Time is read freely here: chores measure real time.
 
 mod bench;
+mod budget;
 mod deploy;
 mod http;
 mod install;
@@ -12,6 +13,7 @@ mod load;
 mod moves;
 mod payouts;
 mod process;
+mod release;
 mod report;
 mod schema;
 mod soak;
@@ -42,6 +44,10 @@ enum Chore {
     Deploy,
     /// Holds /openapi.json against the server that gives it, with and without API keys.
     Schema,
+    /// Counts the crates of the default binary, and fails if there are more than may be.
+    Budget,
+    /// Builds the binary as it is shipped: stripped, with its symbols beside it.
+    Release(release::Options),
     /// Writes docs/configuration.md anew from the code.
     Docs,
     /// Measures the relay against a simulated ledger, or between two account services.
@@ -88,6 +94,8 @@ fn main() -> ExitCode {
         Chore::Tidy => tidy::run(&root()),
         Chore::Deploy => Ok(deploy::run(&root(), &test::landfall(&root()))),
         Chore::Schema => Ok(schema::run(&root(), &test::landfall(&root()))),
+        Chore::Budget => budget::run(&root()),
+        Chore::Release(options) => release::run(&root(), &options),
         Chore::Docs => docs(),
         Chore::Bench { ledger: BenchLedger::Near(options) } => bench::run(&root(), &options),
         Chore::Bench { ledger: BenchLedger::Internal(options) } => {

@@ -1,8 +1,8 @@
 //! `cargo xtask test`: everything that must hold before a change is taken, in one command.
 //!
 //! The last line is `N passed, N failed`. It counts every test, and every check (format, lints,
-//! tidiness, deployment, description, torture) as one more, so that it says `0 failed` only if
-//! nothing is wrong.
+//! tidiness, crates, deployment, description, torture) as one more, so that it says `0 failed` only
+//! if nothing is wrong.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
+use crate::budget;
 use crate::deploy;
 use crate::install;
 use crate::process::{cargo, shown};
@@ -71,6 +72,7 @@ pub fn run(root: &Path) -> Result<bool> {
         check(cargo(root).args(arguments))
     })?;
     step("tidy", &mut || Ok(one(tidy::run(root)?)))?;
+    step("budget", &mut || Ok(one(budget::run(root)?)))?;
     step("tests", &mut || tests(root))?;
     step("deploy", &mut || Ok(one(deploy::run(root, &landfall(root)))))?;
     step("schema", &mut || Ok(one(schema::run(root, &landfall(root)))))?;

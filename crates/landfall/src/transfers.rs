@@ -20,6 +20,8 @@ use crate::show::{Show, Style, Table, short, time};
 const WATCH: Duration = Duration::from_millis(500);
 /// Characters that tell keys and accounts apart on a narrow terminal.
 const NAME_WIDTH: usize = 10;
+/// The same of lanes, which end with their key.
+const LANE_WIDTH: usize = 20;
 /// The same of assets.
 const ASSET_WIDTH: usize = 7;
 /// Characters of a hash that tell it from others.
@@ -227,7 +229,9 @@ pub async fn lanes(store: &Arc<dyn Store>, show: &Show, now_ms: u64) -> Result<(
         show.value(&rows.iter().map(|(lane, open)| lane_json(lane, *open)).collect());
         return Ok(());
     }
-    let mut table = Table::new(&["LANE", "HOLDER", "EPOCH", "NEXT NONCE", "OPEN", "STATUS"]);
+    let head = ["LANE", "HOLDER", "EPOCH", "NEXT NONCE", "OPEN", "STATUS"];
+    let cuts = [("LANE", LANE_WIDTH), ("HOLDER", NAME_WIDTH)];
+    let mut table = Table::new(&head).narrowing(&cuts, &["EPOCH", "NEXT NONCE"]);
     for (lane, open) in rows {
         let (style, status) = lane_status(lane, now_ms);
         table.row(vec![

@@ -5,6 +5,7 @@
 mod by_hand;
 mod dev;
 mod doors;
+mod failover;
 mod forwarder;
 mod liar;
 mod liars;

@@ -232,6 +232,13 @@ fn a_list_fits_the_terminal_and_is_whole_in_a_pipe() {
             assert!(seen.contains(part), "{part:?} on {columns}:\n{seen}");
         }
     }
+    let mut lanes = landfall(folder.path());
+    lanes.args(["lanes", "--data", "data"]).env("NO_COLOR", "1");
+    let seen = on_a_terminal(&lanes, 80);
+    assert!(seen.lines().all(|row| row.chars().count() <= 80) && seen.contains("free"), "{seen}");
+    assert!(
+        text(&lanes.output().expect("the binary runs")).contains("near:simnet:relay.sim.near:")
+    );
     let seen = on_a_terminal(&list, 400);
     assert!(seen.contains("internal") && seen.contains(&key), "{seen}");
     let piped = text(&list.output().expect("the binary runs"));
