@@ -52,6 +52,12 @@ pub struct Options {
     /// Nodes of the ledger that the relay is told: with more than one, a quorum decides.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=16))]
     pub nodes: u64,
+    /// Transactions of one key on their way at once.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=64))]
+    pub window: u64,
+    /// Let chunks be the limit, as on a real shard: about 600 payouts a block.
+    #[arg(long)]
+    pub chunk_gas: bool,
     /// Receivers, registered beforehand.
     #[arg(long, default_value_t = 2_000)]
     pub receivers: u64,
@@ -75,6 +81,7 @@ pub fn run(root: &Path, options: &Options) -> Result<bool> {
     let command = |name: &str| {
         let mut command = relay_command(&programs, folder.path(), &relay_url, &ledger, name)?;
         backends.tell(&mut command);
+        command.env("LANDFALL_NEAR__WINDOW", options.window.to_string());
         Ok::<Command, anyhow::Error>(command)
     };
     if options.backends.wants_migration() {
@@ -117,27 +124,30 @@ fn note(options: &Options, text: &str) {
 
 fn print(options: &Options, report: &Report, spent: &Spent) {
     if options.json {
-        println!("{}", with_nodes(spent.json(report), options.nodes));
+        println!("{}", with_terms(spent.json(report), options));
         return;
     }
     println!(
-        "\n{} payouts, intake {}, rate {}, {} keys, {} ms blocks, {} receivers, nodes {}, \
-         store {}, queue {}",
+        "\n{} payouts, intake {}, rate {}, {} keys, window {}, {} ms blocks, {} receivers, \
+         nodes {}, chunk gas {}, store {}, queue {}",
         options.transfers,
         Route::from(options.intake).name(),
         if options.rate == 0 { "unlimited".to_owned() } else { format!("{}/s", options.rate) },
         options.keys,
+        options.window,
         options.block_ms,
         options.receivers,
         options.nodes,
+        if options.chunk_gas { "on" } else { "off" },
         options.backends.store_name(),
         options.backends.queue_name(),
     );
     print!("{}", spent.table(report));
 }
 
-fn with_nodes(mut json: Value, nodes: u64) -> Value {
-    json["nodes"] = nodes.into();
+fn with_terms(mut json: Value, options: &Options) -> Value {
+    json["nodes"] = options.nodes.into();
+    json["window"] = options.window.into();
     json
 }
 
@@ -170,7 +180,8 @@ impl Programs {
 
 fn start_simulator(programs: &Programs, options: &Options) -> Result<(Running, Value)> {
     let mut command = Command::new(&programs.landfall);
-    command.args(["sim", "near", "--listen", "127.0.0.1:0", "--chunk-gas", "off"]);
+    let chunk_gas = if options.chunk_gas { "on" } else { "off" };
+    command.args(["sim", "near", "--listen", "127.0.0.1:0", "--chunk-gas", chunk_gas]);
     command.args(["--nodes", &options.nodes.to_string()]);
     command.args(["--keys", &options.keys.to_string()]);
     command.args(["--block-ms", &options.block_ms.to_string()]);
@@ -388,15 +399,15 @@ mod tests {
 
     #[test]
     fn without_a_choice_there_is_one_node_and_the_json_says_so() {
-        let nodes = |words: &[&str]| {
+        let options = |words: &[&str]| {
             let line = std::iter::once("bench").chain(words.iter().copied());
-            <Line as clap::Parser>::try_parse_from(line).map(|line| line.options.nodes)
+            <Line as clap::Parser>::try_parse_from(line).map(|line| line.options)
         };
-        assert_eq!(nodes(&[]).expect("the default"), 1);
-        assert_eq!(nodes(&["--nodes", "3"]).expect("three"), 3);
-        assert!(nodes(&["--nodes", "0"]).is_err());
-        let report = Spent::default().json(&Report::default());
-        assert_eq!(with_nodes(report, 3)["nodes"], 3);
+        assert_eq!(options(&[]).expect("the default").nodes, 1);
+        assert!(options(&["--nodes", "0"]).is_err() && options(&["--window", "0"]).is_err());
+        let chosen = options(&["--nodes", "3", "--window", "8"]).expect("three nodes");
+        let json = with_terms(Spent::default().json(&Report::default()), &chosen);
+        assert_eq!((&json["nodes"], &json["window"]), (&3.into(), &8.into()));
     }
 
     #[test]

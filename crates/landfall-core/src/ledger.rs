@@ -178,8 +178,9 @@ pub trait Ledger: Send + Sync + 'static {
     async fn broadcast(&self, attempt: &Attempt, round: u32) -> Broadcast;
 
     /// Looks at one attempt; one call where it is known, and final. Never a proof of death.
+    /// `passed`: the ledger has used its nonce, so that it is worth waiting for it to be final.
     /// `Landed` MUST be final and the word of a quorum.
-    async fn look(&self, attempt: &Attempt) -> Result<Look, RailError>;
+    async fn look(&self, attempt: &Attempt, passed: bool) -> Result<Look, RailError>;
 
     /// Everything that can be told of an attempt that a look does not find. `later` are the lane's
     /// stored attempts (open or landed) with higher nonces, in nonce order.

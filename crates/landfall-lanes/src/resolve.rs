@@ -97,7 +97,7 @@ impl Resolve {
         let mut wait_ms = if self.fresh { manner.rebroadcast_ms } else { 0 };
         let mut seen = match self.fresh {
             true => self.send(&mut round).await,
-            false => self.search().await,
+            false => self.search(false).await,
         };
         loop {
             match seen {
@@ -109,7 +109,7 @@ impl Resolve {
                     let since_ms = *included_since_ms.get_or_insert(now_ms);
                     if now_ms < since_ms + manner.finality_ms {
                         self.until_final(&manner).await;
-                        seen = self.search().await;
+                        seen = self.search(true).await;
                         continue;
                     }
                     // In a block that does not become final: a node may show a fork for ever.
@@ -118,8 +118,13 @@ impl Resolve {
                 }
                 Seen::Sent | Seen::Unknown | Seen::Silent => {
                     included_since_ms = None;
-                    if self.until_passed(wait_ms).await == Woken::Passed {
-                        seen = self.search().await;
+                    // What a node has needs time rather than to be sent again.
+                    let patience_ms = match seen {
+                        Seen::Sent => wait_ms.max(manner.inclusion_ms / 2),
+                        _ => wait_ms,
+                    };
+                    if self.until_passed(patience_ms).await == Woken::Passed {
+                        seen = self.search(true).await;
                         if !matches!(seen, Seen::Unknown | Seen::Silent) {
                             continue;
                         }
@@ -131,7 +136,7 @@ impl Resolve {
             wait_ms = (wait_ms * 2).clamp(manner.rebroadcast_ms, manner.rebroadcast_max_ms);
             seen = match self.is_open().await {
                 Some(true) if manner.repeats => self.repeat(&mut round).await,
-                Some(true) => self.search().await,
+                Some(true) => self.search(false).await,
                 Some(false) => return self.ended_elsewhere(),
                 None => Seen::Unknown,
             };
@@ -141,7 +146,7 @@ impl Resolve {
     /// The first broadcast. Who knows nothing afterwards looks before anything else.
     async fn send(&mut self, round: &mut u32) -> Seen {
         match self.broadcast(round).await {
-            Seen::Unknown => self.look().await,
+            Seen::Unknown => self.look(false).await,
             seen => seen,
         }
     }
@@ -149,14 +154,14 @@ impl Resolve {
     /// The same bytes again.
     async fn repeat(&mut self, round: &mut u32) -> Seen {
         match self.broadcast(round).await {
-            Seen::Unknown | Seen::Sent => self.search().await,
+            Seen::Unknown | Seen::Sent => self.search(false).await,
             seen => seen,
         }
     }
 
     /// From the cheap question to the proof of death.
-    async fn search(&mut self) -> Seen {
-        match self.look().await {
+    async fn search(&mut self, passed: bool) -> Seen {
+        match self.look(passed).await {
             Seen::Unknown => self.inquest().await,
             seen => seen,
         }
@@ -252,8 +257,8 @@ impl Resolve {
         }
     }
 
-    async fn look(&mut self) -> Seen {
-        match self.handle.ledger.ledger.look(&self.carried.attempt).await {
+    async fn look(&mut self, passed: bool) -> Seen {
+        match self.handle.ledger.ledger.look(&self.carried.attempt, passed).await {
             Ok(look) => self.weigh(look).await,
             Err(error) => {
                 tracing::debug!(tx = %self.carried.attempt.hash, %error, "look failed");

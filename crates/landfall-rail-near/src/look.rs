@@ -66,8 +66,9 @@ impl Looker {
         nodes: &Nodes,
         attempt: &Attempt,
         stored: &Stored,
+        passed: bool,
     ) -> Result<Look, RailError> {
-        let (endpoint, sight) = nodes.tx(&attempt.hash, &stored.signer).await?;
+        let (endpoint, sight) = nodes.tx(&attempt.hash, &stored.signer, passed).await?;
         match sight {
             Sight::Known(view) if is_sighting(&view) => {
                 self.weigh(nodes, attempt, stored, vec![Said { endpoint, fact: view }]).await

@@ -325,11 +325,24 @@ impl Nodes {
     }
 
     /// Looks a transaction up on any endpoint. Returns also who answered.
-    pub async fn tx(&self, hash: &str, signer: &str) -> Result<(usize, Sight), RailError> {
+    /// `passed`: it is worth waiting for the end of it, at the node.
+    pub async fn tx(
+        &self,
+        hash: &str,
+        signer: &str,
+        passed: bool,
+    ) -> Result<(usize, Sight), RailError> {
         self.introduce().await?;
-        let params = tx_params(hash, signer);
+        let mut params = tx_params(hash, signer);
+        if passed {
+            params["wait_until"] = json!("FINAL");
+        }
         match self.endpoints.call("tx", &params).await {
             Ok(answer) => Ok((answer.endpoint, sight(Ok(&answer.result), hash)?)),
+            // It waited, and the end did not come: as good as unknown.
+            Err(RpcError::Answered(error)) if passed && error.cause_name == "TIMEOUT_ERROR" => {
+                Ok((0, Sight::Unknown))
+            }
             // Who did not know it does not matter: somebody does not.
             Err(error) => Ok((0, sight(Err(&error), hash)?)),
         }

@@ -166,18 +166,32 @@ impl NearRail {
         self.nodes.agreed(&format!("{public_key} of {account}"), ask).await
     }
 
+    /// Which endpoint is asked first: rounds go round them. Lanes begin at different ones, and a
+    /// lane with a window always at the same, so that its attempts arrive in order.
+    fn rotation(&self, attempt: &Attempt, round: u32) -> u64 {
+        let begin = match self.settings.manner.window {
+            1 => attempt.nonce.0,
+            _ => attempt.lane.as_str().bytes().map(u64::from).sum(),
+        };
+        begin.wrapping_add(u64::from(round))
+    }
+
     /// What a result of `send_tx` comes to.
     async fn weigh_sent(
         &self,
         attempt: &Attempt,
         endpoint: usize,
         result: &serde_json::value::RawValue,
+        waits_for_nothing: bool,
     ) -> Broadcast {
         let view = match answer::tx(result) {
             Ok(view) => view,
             Err(error) => return unsure(error.to_string()),
         };
         let another = view.hash.as_ref().is_some_and(|hash| *hash != attempt.hash);
+        if view.hash.is_none() && view.stage == Stage::None && waits_for_nothing {
+            return Broadcast::Sent(None);
+        }
         if another || view.stage == Stage::None || matches!(view.effect, Effect::Invalid(_)) {
             return unsure("the answer does not say that it is on the ledger".to_owned());
         }
@@ -274,12 +288,13 @@ impl Ledger for NearRail {
         if let Err(error) = self.nodes.introduce().await {
             return Broadcast::Unsure { cause: error.to_string(), shortage: None };
         }
-        // The answer comes when it is final: one call is then the whole life of an attempt.
-        let params = json!({
-            "signed_tx_base64": STANDARD.encode(&attempt.bytes), "wait_until": "FINAL",
-        });
-        // Lanes begin at different endpoints; rounds go round them.
-        let rotation = attempt.nonce.0.wrapping_add(u64::from(round));
+        // The answer comes when it is final: one call is then the whole life of an attempt. In a
+        // window the next one waits for this to have left, and a pulse tells when to look.
+        let leaves_others_behind = self.settings.manner.window > 1 && round == 0;
+        let wait_until = if leaves_others_behind { "NONE" } else { "FINAL" };
+        let bytes = STANDARD.encode(&attempt.bytes);
+        let params = json!({ "signed_tx_base64": bytes, "wait_until": wait_until });
+        let rotation = self.rotation(attempt, round);
         let timeout = self.settings.broadcast_timeout;
         let believed = match wound::is(Wound::OneNodesRefusal) {
             true => 1,
@@ -293,7 +308,8 @@ impl Ledger for NearRail {
                 self.nodes.endpoints.send_once(rotation, &refusing, call, timeout).await;
             let (endpoint, error) = match (endpoint, answer) {
                 (Some(endpoint), Ok(result)) => {
-                    let broadcast = self.weigh_sent(attempt, endpoint, &result).await;
+                    let broadcast =
+                        self.weigh_sent(attempt, endpoint, &result, leaves_others_behind).await;
                     self.catch_refusers(&refusals, &broadcast, &attempt.hash);
                     return broadcast;
                 }
@@ -326,9 +342,9 @@ impl Ledger for NearRail {
         }
     }
 
-    async fn look(&self, attempt: &Attempt) -> Result<Look, RailError> {
+    async fn look(&self, attempt: &Attempt, passed: bool) -> Result<Look, RailError> {
         let stored = stored(attempt)?;
-        let look = self.looker.look(&self.nodes, attempt, &stored).await;
+        let look = self.looker.look(&self.nodes, attempt, &stored, passed).await;
         self.remember_reverts(&stored, &look);
         look
     }

@@ -356,7 +356,7 @@ async fn land(desk: &Desk, fence: &Attempt) -> Result<Landing> {
             Broadcast::Unsure { cause, .. } => last = cause,
         }
         for _ in 0..FENCE_LOOKS {
-            match desk.rail.look(fence).await {
+            match desk.rail.look(fence, false).await {
                 Ok(Look::Landed(landing)) => return Ok(landing),
                 Ok(Look::Adrift { why, .. } | Look::Foreign(why)) => last = why,
                 Ok(Look::Sunk(certificate)) => last = certificate.summary,

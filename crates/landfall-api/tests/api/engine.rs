@@ -55,10 +55,10 @@ impl Ledger for Obliging {
     }
 
     async fn broadcast(&self, attempt: &Attempt, _: u32) -> Broadcast {
-        Broadcast::Sent(self.look(attempt).await.ok())
+        Broadcast::Sent(self.look(attempt, true).await.ok())
     }
 
-    async fn look(&self, attempt: &Attempt) -> Result<Look, RailError> {
+    async fn look(&self, attempt: &Attempt, _: bool) -> Result<Look, RailError> {
         Ok(Look::Landed(Landing {
             block_height: self.height.fetch_add(1, Ordering::Relaxed),
             block_hash: "block".into(),
@@ -67,7 +67,7 @@ impl Ledger for Obliging {
     }
 
     async fn inquest(&self, attempt: &Attempt, _: &[Later]) -> Result<Look, RailError> {
-        self.look(attempt).await
+        self.look(attempt, true).await
     }
 
     async fn nonce(&self, _: &LaneId) -> Result<Option<LedgerNonce>, RailError> {

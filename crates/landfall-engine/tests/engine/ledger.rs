@@ -249,7 +249,7 @@ impl Ledger for FakeRail {
         }
     }
 
-    async fn look(&self, attempt: &Attempt) -> Result<Look, RailError> {
+    async fn look(&self, attempt: &Attempt, _: bool) -> Result<Look, RailError> {
         self.ask()?;
         if *self.blind.lock() {
             return Err(RailError::Unavailable("the nodes contradict each other".into()));

@@ -167,7 +167,7 @@ impl World {
     }
 
     pub async fn look(&self, attempt: &Attempt, later: &[Later]) -> Look {
-        match self.rail.look(attempt).await.unwrap() {
+        match self.rail.look(attempt, false).await.unwrap() {
             Look::Adrift { sightings, .. } if sightings.is_empty() => {
                 self.rail.inquest(attempt, later).await.unwrap()
             }

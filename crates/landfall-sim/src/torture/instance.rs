@@ -14,6 +14,7 @@ use landfall_rpc::{Endpoints, Url};
 use near_crypto::SecretKey;
 
 use super::past::Past;
+use super::plan::Plan;
 use super::seat::{Seat, SeatClock};
 use super::services::{self, Services};
 use super::store::FaultyStore;
@@ -72,7 +73,7 @@ impl Instance {
             clock,
             high_water: self.high_water.clone(),
             role: landfall_engine::Role::Both,
-            settings: settings_of(&self.seat.name),
+            settings: settings_of(&self.seat.name, &self.seat.plan),
             seed: self.seat.plan.seed,
         });
         // A start can fail, or die in the middle; either way it is simply not running then.
@@ -105,6 +106,7 @@ impl Instance {
         let keys = keys.map(|key| Key::parse(&key.to_string()).expect("a well-formed key"));
         let mut settings = NearSettings::new(CHAIN_ID, TOKEN, RELAY, keys.collect());
         (settings.manner.fence_after_ms, settings.manner.finality_ms) = (15_000, 15_000);
+        settings.manner.window = self.seat.plan.window;
         let rail = NearRail::new(settings, endpoints, clock.clone()).expect("a sound rail");
         Some(Arc::new(rail))
     }
@@ -141,9 +143,11 @@ impl Instance {
 
 /// Short fences, waits and pauses, so that a storm of minutes sees many of them, and few retries
 /// for receivers that can never be registered.
-fn settings_of(name: &str) -> Settings {
+fn settings_of(name: &str, plan: &Plan) -> Settings {
     Settings {
         instance: name.to_owned(),
+        // Small batches, where many are to be on their way at once.
+        batch_max: if plan.window > 1 { 8 } else { 100 },
         pool_capacity: 200,
         registration_retries: 4,
         backoff_max_ms: 20_000,

@@ -34,6 +34,8 @@ pub struct Plan {
     pub instances: usize,
     pub nodes: usize,
     pub keys: usize,
+    /// Attempts of one key on their way at once.
+    pub window: usize,
     /// Payouts on the ledger.
     pub transfers: usize,
     pub receivers: usize,
@@ -164,6 +166,7 @@ impl Plan {
         }
         plan.mind_changed = rate(rng, 0.5);
         plan.draw_past(rng);
+        plan.window = [1, 1, 1, 1, 2, 6][rng.random_range(0..6)];
         plan
     }
 
@@ -271,6 +274,7 @@ impl Plan {
             instances: 1,
             nodes: 3,
             keys: 1,
+            window: 1,
             transfers: 1,
             receivers: 1,
             block_ms: 300,
@@ -336,11 +340,12 @@ impl Plan {
         let on: Vec<String> =
             on.map(|(name, rate)| format!("{name} {:.1} %", rate * 100.0)).collect();
         format!(
-            "{} instances, {} nodes, {} keys, {} payouts, {} moves, blocks of {} ms, {} s of \
+            "{} instances, {} nodes, {} keys with windows of {}, {} payouts, {} moves, blocks of {} ms, {} s of \
              storm: {}",
             self.instances,
             self.describe_nodes(),
             self.keys,
+            self.window,
             self.transfers,
             self.moves,
             self.block_ms,

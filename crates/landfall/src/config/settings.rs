@@ -126,6 +126,10 @@ settings! {
         batch_max: u64 = "100", in 1..=100;
         /// How long a payout waits for others to share its transaction.
         linger_ms: u64 = "20", in 0..=10000;
+        /// Transactions of one key that may be on their way at once. With more than one they leave
+        /// in the order of their nonces, through one node, and one of which nothing is known holds
+        /// up the rest.
+        window: u64 = "1", in 1..=64;
         /// Patience for one call to a node. Nodes themselves give up after 10 s.
         rpc_timeout_ms: u64 = "10000", in 100..=120000;
         /// Distinct nodes that must say the same before it counts: that a payment was made, or

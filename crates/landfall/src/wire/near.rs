@@ -141,6 +141,7 @@ pub fn near_intake(config: &Config, network: &str, clock: Arc<dyn Clock>) -> Res
         manner: Manner {
             fence_after_ms: engine.fence_after_ms,
             finality_ms: engine.fence_after_ms,
+            window: near.window as usize,
             rebroadcast_ms: engine.rebroadcast_ms,
             rebroadcast_max_ms: engine.rebroadcast_max_ms,
             ..Manner::OVERTAKES
