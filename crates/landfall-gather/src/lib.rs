@@ -230,8 +230,10 @@ mod tests {
         assert_eq!(gather.call(vec![1]).await, Ok(Ok(vec![1])));
     }
 
+    type Gathered = Arc<Gather<u32, u32, ()>>;
+
     /// A server that does nothing until it is told to.
-    fn stalled() -> (Arc<Semaphore>, Arc<AtomicUsize>, Arc<Gather<u32, u32, ()>>) {
+    fn stalled() -> (Arc<Semaphore>, Arc<AtomicUsize>, Gathered) {
         let gate = Arc::new(Semaphore::new(0));
         let done = Arc::new(AtomicUsize::new(0));
         let run = {

@@ -1,7 +1,10 @@
 //! The doors of a running relay: slow clients, crowds, and a stop among them.
 
+use std::fs::Permissions;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -382,4 +385,48 @@ fn impatient(url: &str, body: &str) -> Option<(u16, String)> {
     stream.read_to_end(&mut answer).ok()?;
     let answer = String::from_utf8_lossy(&answer).to_lowercase();
     Some((answer.split(' ').nth(1)?.parse().ok()?, answer))
+}
+
+/// The bits that others than the owner have, of a folder and all in it.
+fn open_to_others(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(path) = folders.pop() {
+        let metadata = std::fs::metadata(&path).expect("it is there");
+        if metadata.permissions().mode() & 0o077 != 0 {
+            found.push(path.display().to_string());
+        }
+        if metadata.is_dir() {
+            let entries = std::fs::read_dir(&path).expect("a folder");
+            folders.extend(entries.map(|entry| entry.expect("an entry").path()));
+        }
+    }
+    found
+}
+
+#[test]
+fn what_a_relay_keeps_is_for_its_owner_alone_and_check_tells_of_keys_that_are_not() {
+    let mut world = world();
+    world.relay.set("LANDFALL_STORE__URL", "sqlite:landfall-data/store.db");
+    let process = world.relay.serve();
+    world.relay.until_ready();
+    world.relay.pay("kept", "alice.near", 1);
+    world.relay.completed("kept");
+    let data = world.relay.folder.join("landfall-data");
+    assert_eq!(open_to_others(&data), Vec::<String>::new());
+    assert_eq!(process.terminate(), Some(0));
+
+    let keys = world.relay.folder.join("keys");
+    let found = |(name, _): &(String, String)| name == "RELAY_ACCESS_KEYS";
+    let text = world.relay.variables.iter().find(|one| found(one)).expect("keys").1.clone();
+    world.relay.variables.retain(|one| !found(one));
+    std::fs::write(&keys, text).expect("written");
+    world.relay.set("LANDFALL_NEAR__ACCESS_KEYS_FILE", "keys");
+    let notes = |mode| {
+        std::fs::set_permissions(&keys, Permissions::from_mode(mode)).expect("ours");
+        let told = world.relay.json(&["check", "--json"]);
+        let secrets = told.as_array().expect("a list").iter().find(|one| one["check"] == "secrets");
+        secrets.map(|one| one["open_to_others"].clone())
+    };
+    assert_eq!((notes(0o600), notes(0o644)), (None, Some(json!(["keys"]))));
 }
