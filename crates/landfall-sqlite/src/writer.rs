@@ -5,14 +5,17 @@
 //! each of its jobs is done again in one of its own. So a job must be able to run twice.
 //! **Rule:** urgent jobs go first, and a group is cut off before it takes long: a crowd of patient
 //! ones must not hold up whoever is at the door.
+//! **Rule:** the line has an end: while the disk stalls, who is at the door is sent away, and the
+//! patient wait outside.
 //! Not here: what the jobs do, and what is remembered from one transaction to the next.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use rusqlite::Connection;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::fault::{Done, Fault};
 use crate::open::Lock;
@@ -21,6 +24,10 @@ use crate::open::Lock;
 const GROUP_URGENT: usize = 4096;
 /// Patient records taken in beside them: about 3 ms of work, ten times its fsync.
 const GROUP_PATIENT: usize = 200;
+
+/// Records in line or under way: a few groups' worth. More would wait longer than their callers do.
+const LINE_URGENT: usize = 4 * GROUP_URGENT;
+const LINE_PATIENT: usize = 20 * GROUP_PATIENT;
 
 /// Who keeps a file: its connection, and what is remembered from one transaction to the next.
 pub trait Keeper: Sized + Send + 'static {
@@ -72,6 +79,8 @@ struct Work<F, T> {
     run: F,
     answer: Option<T>,
     reply: oneshot::Sender<Done<T>>,
+    /// Its room in line, until it is answered.
+    _room: OwnedSemaphorePermit,
 }
 
 impl<K, F, T> Job<K> for Work<F, T>
@@ -86,7 +95,8 @@ where
     }
 
     fn finish(self: Box<Self>, committed: Done<()>) {
-        let Work { answer, reply, .. } = *self;
+        let Work { answer, reply, _room: room, .. } = *self;
+        drop(room);
         let lost = || Fault::Unavailable("the job never ran".into());
         // A caller that has gone away does not want its answer.
         let _ = reply.send(committed.and_then(|()| answer.ok_or_else(lost)));
@@ -97,6 +107,8 @@ where
 pub struct Writer<K: Keeper> {
     jobs: Option<Sender<Asked<K>>>,
     thread: Option<JoinHandle<()>>,
+    urgent: Arc<Semaphore>,
+    patient: Arc<Semaphore>,
 }
 
 impl<K: Keeper> Writer<K> {
@@ -112,7 +124,9 @@ impl<K: Keeper> Writer<K> {
             .name(format!("{}-writer", K::NAME))
             .spawn(work)
             .map_err(|error| Fault::Unavailable(error.to_string()))?;
-        Ok(Writer { jobs: Some(jobs), thread: Some(thread) })
+        let [urgent, patient] =
+            [LINE_URGENT, LINE_PATIENT].map(|most| Arc::new(Semaphore::new(most)));
+        Ok(Writer { jobs: Some(jobs), thread: Some(thread), urgent, patient })
     }
 
     /// Has the job done in one of the next transactions and waits for its commit.
@@ -122,10 +136,27 @@ impl<K: Keeper> Writer<K> {
         run: impl FnMut(&mut K::Tx<'_>) -> Done<T> + Send + 'static,
     ) -> Done<T> {
         let gone = || Fault::Unavailable("the writer has stopped".into());
+        let room = self.room(load).await?;
         let (reply, answer) = oneshot::channel();
-        let job = Box::new(Work { run, answer: None, reply });
+        let job = Box::new(Work { run, answer: None, reply, _room: room });
         self.jobs.as_ref().ok_or_else(gone)?.send((load, job)).map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
+    }
+
+    /// Whoever brings more than there ever is room for has to have all of it.
+    async fn room(&self, load: Load) -> Done<OwnedSemaphorePermit> {
+        let needs = |count: usize, most: usize| count.min(most) as u32;
+        let full = || Fault::Unavailable("too much is waiting to be written".into());
+        match load {
+            Load::Urgent(count) => {
+                let room = self.urgent.clone().try_acquire_many_owned(needs(count, LINE_URGENT));
+                room.map_err(|_| full())
+            }
+            Load::Patient(count) => {
+                let room = self.patient.clone().acquire_many_owned(needs(count, LINE_PATIENT));
+                room.await.map_err(|_| full())
+            }
+        }
     }
 }
 

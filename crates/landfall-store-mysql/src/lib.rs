@@ -45,7 +45,7 @@ use landfall_core::{
     AttemptId, Clock, Epoch, LaneId, Move, NewTransfer, Nonce, RailName, Stage, State, TrailEntry,
     Transfer, TransferId,
 };
-use landfall_gather::{Gather, Gone, Options};
+use landfall_gather::{Gather, Gone, Options, Refused};
 
 use crate::attempts::{Decision, Opening};
 use crate::codes::Codes;
@@ -244,11 +244,20 @@ impl MysqlStore {
         J: Send + 'static,
         A: Send + 'static,
     {
-        let gone = |Gone| StoreError::Unavailable("the store is closed".into());
-        // Its batch and the one before it each end in time.
-        match tokio::time::timeout(self.timeout * 2, calls.call(jobs)).await {
-            Ok(answers) => answers.map_err(gone)??.into_iter().collect(),
-            Err(_) => Err(StoreError::Unavailable("too much is waiting for the server".into())),
+        let called = async { calls.call(jobs).await.map_err(|Gone| Refused::Gone) };
+        self.within_two(called).await
+    }
+
+    /// Its batch and the one before it each end in time.
+    async fn within_two<A>(
+        &self,
+        called: impl Future<Output = std::result::Result<Result<Vec<Result<A>>>, Refused>>,
+    ) -> Result<Vec<A>> {
+        let full = || StoreError::Unavailable("too much is waiting for the server".into());
+        match tokio::time::timeout(self.timeout * 2, called).await {
+            Ok(Ok(answers)) => answers?.into_iter().collect(),
+            Ok(Err(Refused::Gone)) => Err(StoreError::Unavailable("the store is closed".into())),
+            Ok(Err(Refused::Full)) | Err(_) => Err(full()),
         }
     }
 }
@@ -270,7 +279,8 @@ impl Store for MysqlStore {
 
     async fn accept(&self, batch: Vec<NewTransfer>) -> Result<Vec<Accepted>> {
         let batch = batch.into_iter().map(accept::Prepared::new).collect::<Done<Vec<_>>>()?;
-        self.call(&self.accepts, batch).await
+        // A client waits for it: better to be told at once than to stand in a long line.
+        self.within_two(self.accepts.call_now(batch)).await
     }
 
     async fn apply(&self, moves: Vec<Move>) -> Result<AppliedBatch> {

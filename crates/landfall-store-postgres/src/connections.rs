@@ -359,11 +359,15 @@ impl Connection {
         Ok(answers.split_off(1))
     }
 
-    /// Writes and commits, all in one flight. If a write fails, the commit after it undoes all.
+    /// Writes and commits, all in one flight. If a write fails, or changes other than so many rows,
+    /// the commit after it undoes all.
     pub async fn commit(&mut self, writes: &[Write]) -> Done<()> {
         let mut statements = Vec::with_capacity(writes.len());
         for write in writes {
-            statements.push(self.prepare(write.sql).await?);
+            statements.push(match write.rows {
+                Some(_) => self.prepare(&counted(write.sql, write.values.len())).await?,
+                None => self.prepare(write.sql).await?,
+            });
         }
         let client = &self.client;
         let mut flight: Vec<BoxFuture<'_, Done<Vec<Row>>>> = Vec::with_capacity(writes.len() + 1);
@@ -382,18 +386,25 @@ impl Connection {
 
 impl Write {
     async fn send(&self, client: &Client, statement: &Statement) -> Done<Vec<Row>> {
-        let values: Vec<&(dyn ToSql + Sync)> =
+        let mut values: Vec<&(dyn ToSql + Sync)> =
             self.values.iter().map(|value| value.as_ref() as _).collect();
-        let changed = client.execute(statement, &values).await?;
-        match self.rows {
-            // The rows are locked: this is a mistake of ours, or of the data.
-            Some(rows) if rows as u64 != changed => {
-                let sql = self.sql.lines().next().unwrap_or_default();
-                Err(corrupt(format!("{changed} rows instead of {rows}: {sql}")))
-            }
-            _ => Ok(Vec::new()),
-        }
+        let rows = self.rows.map(|rows| rows as i64);
+        values.extend(rows.iter().map(|rows| rows as &(dyn ToSql + Sync)));
+        client.execute(statement, &values).await?;
+        Ok(Vec::new())
     }
+}
+
+/// The statement, and how many rows it must change as a value after its own.
+///
+/// The commit is on its way before the answer is: so it is the server that compares, and fails with
+/// what it found. The rows are locked: that is a mistake of ours, or of the data.
+fn counted(sql: &str, values: usize) -> String {
+    let rows = format!("${}::bigint", values + 1);
+    format!(
+        "WITH written AS ({sql} RETURNING 1) SELECT CASE WHEN count(*) = {rows} THEN 0
+         ELSE (count(*) || ' rows instead of ' || {rows})::int END FROM written"
+    )
 }
 
 async fn say(client: &Client, word: &'static str) -> Done<Vec<Row>> {

@@ -38,7 +38,7 @@ use landfall_core::{
     AttemptId, Epoch, LaneId, Move, NewTransfer, Nonce, RailName, Stage, State, TrailEntry,
     Transfer, TransferId,
 };
-use landfall_gather::{Gather, Options};
+use landfall_gather::{Gather, Options, Refused};
 
 use crate::accept::Accepting;
 use crate::attempts::{Decision, Opening};
@@ -207,6 +207,13 @@ async fn asked<J: Gatherable>(gathered: &Gathered<J>, jobs: Vec<J>) -> Result<Ve
     answers.into_iter().collect()
 }
 
+fn refused(why: Refused) -> StoreError {
+    match why {
+        Refused::Full => StoreError::Unavailable("too much is waiting for the database".into()),
+        Refused::Gone => lost(),
+    }
+}
+
 fn lost() -> StoreError {
     StoreError::Unavailable("the store was closed, or a batch ended without an answer".into())
 }
@@ -219,7 +226,9 @@ impl Store for PostgresStore {
 
     async fn accept(&self, batch: Vec<NewTransfer>) -> Result<Vec<Accepted>> {
         let batch = batch.into_iter().map(accept::Prepared::new).collect::<Done<Vec<_>>>()?;
-        asked(&self.accepting, batch).await
+        // A client waits for it: better to be told at once than to stand in a long line.
+        let answers = self.accepting.call_now(batch).await.map_err(refused)??;
+        answers.into_iter().collect()
     }
 
     async fn apply(&self, moves: Vec<Move>) -> Result<AppliedBatch> {

@@ -70,7 +70,7 @@ pub(crate) async fn accept(link: Arc<Link>, batch: Vec<Args>) -> Done<Vec<i64>> 
 impl RedisStore {
     pub(crate) async fn accept_batch(&self, batch: Vec<NewTransfer>) -> Done<Vec<Accepted>> {
         let jobs = batch.iter().map(encode).collect::<Done<Vec<_>>>()?;
-        let numbers = self.accepts.call(jobs).await?;
+        let numbers = self.accepts.call_now(jobs).await?;
         let taken: Vec<TransferId> = numbers
             .iter()
             .filter(|number| **number < 0)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use landfall_core::store::StoreError;
-use landfall_gather::{Gather, Options};
+use landfall_gather::{Gather, Gone, Options, Refused};
 
 use crate::RedisOptions;
 use crate::fault::{Done, corrupt, unavailable};
@@ -50,9 +50,23 @@ impl<A: Send + 'static> Gathered<A> {
     }
 
     pub(crate) async fn call(&self, jobs: Vec<Args>) -> Done<Vec<A>> {
-        match tokio::time::timeout(self.patience, self.gather.call(jobs)).await {
+        let called = async { self.gather.call(jobs).await.map_err(|Gone| Refused::Gone) };
+        self.within(called).await
+    }
+
+    /// For a client, who is better told at once than left to stand in a long line.
+    pub(crate) async fn call_now(&self, jobs: Vec<Args>) -> Done<Vec<A>> {
+        self.within(self.gather.call_now(jobs)).await
+    }
+
+    async fn within(
+        &self,
+        called: impl Future<Output = Result<Done<Vec<A>>, Refused>>,
+    ) -> Done<Vec<A>> {
+        match tokio::time::timeout(self.patience, called).await {
             Ok(Ok(answered)) => answered,
-            Ok(Err(_gone)) => Err(unavailable("redis: the batch ended without an answer")),
+            Ok(Err(Refused::Gone)) => Err(unavailable("redis: the batch ended without an answer")),
+            Ok(Err(Refused::Full)) => Err(unavailable("redis: too much is waiting")),
             Err(_) => Err(unavailable(format!("redis: no answer within {:?}", self.patience))),
         }
     }

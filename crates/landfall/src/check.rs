@@ -3,6 +3,9 @@
 //! Changes nothing: it makes no store, takes no lane, sends nothing to the ledger but questions.
 //! What is no mistake, but had better be known before it is relied on, is a note.
 
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
 use landfall_core::courier::Courier;
 use landfall_core::rail::{Rail, RailError};
 use serde_json::{Value, json};
@@ -55,6 +58,7 @@ pub async fn run(arguments: &CheckArguments) -> Result<()> {
         folder(&config),
         store(&config).await,
     ];
+    findings.extend(open_to_others(&config, sources.file.as_deref()));
     if config.has_near() {
         findings.push(Finding::new("NEAR", try_ledger(&config).await));
         findings.push(nodes(wire::agreement(&config)?));
@@ -117,6 +121,32 @@ fn folder(config: &Config) -> Finding {
         .map(|()| format!("{} {becomes}", data.display()))
         .map_err(|error| format!("{} cannot be written ({error})", there.display()));
     Finding::new("data folder", found)
+}
+
+/// Files with secrets, and the data folder, that others on this machine can read.
+fn open_to_others(config: &Config, file: Option<&Path>) -> Option<Finding> {
+    let file = file.filter(|_| !config.near.access_keys.is_empty() || !config.api.keys.is_empty());
+    let keys = config.near.access_keys_file.as_deref();
+    let data = Some(config.instance.data.as_path());
+    let others = |path: &&Path| {
+        let mode = std::fs::metadata(path).map(|found| found.permissions().mode());
+        mode.is_ok_and(|mode| mode & 0o077 != 0)
+    };
+    let open: Vec<String> = [keys, file, data]
+        .into_iter()
+        .flatten()
+        .filter(others)
+        .map(|path| path.display().to_string())
+        .collect();
+    let detail = match &open[..] {
+        [] => return None,
+        open => format!(
+            "others on this machine can read {}; chmod go= takes that from them",
+            open.join(" and ")
+        ),
+    };
+    let facts = json!({ "open_to_others": open });
+    Some(Finding { what: "secrets", mark: Mark::Note, detail, facts })
 }
 
 async fn store(config: &Config) -> Finding {

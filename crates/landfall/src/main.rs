@@ -29,6 +29,7 @@ use std::sync::Arc;
 use clap::{CommandFactory as _, Parser as _};
 use clap_complete::Shell;
 use landfall_core::store::Store;
+use rustix::fs::Mode;
 
 use cli::{Adrift, Arguments, Command, Lanes, Ledger, ReadArguments, ShellName, Transfers};
 use config::Need;
@@ -36,6 +37,8 @@ use failure::Result;
 use show::Show;
 
 fn main() -> ExitCode {
+    // Keys, books and payouts are nobody else's to read: folders are 0700, files 0600.
+    rustix::process::umask(Mode::from_raw_mode(0o077));
     let command = Arguments::parse().command.unwrap_or(Command::Dev(Default::default()));
     if let Command::Torture(arguments) = &command {
         // Its worlds have runtimes of their own, on paused time.
@@ -58,7 +61,7 @@ fn main() -> ExitCode {
         Err(failure) => {
             let text = failure.to_string();
             if !text.is_empty() {
-                eprintln!("error: {text}");
+                show::complain(&format!("error: {text}"));
             }
             failure.exit_code()
         }

@@ -5,6 +5,8 @@
 
 use std::io::{IsTerminal, Write};
 
+use landfall_core::plain;
+use landfall_core::plain::fit;
 use serde_json::Value;
 
 /// A style of text.
@@ -78,11 +80,41 @@ pub fn may_colour(terminal: bool) -> bool {
     terminal && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty())
 }
 
-/// A line on standard output.
+/// Our own colours and line ends: nothing else that a terminal obeys reaches one.
+const OURS: [&str; 7] = ["\n", "\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m"];
+
+/// Text on standard output.
 pub fn say(text: &str) {
     // A closed pipe (`| head`) is no failure of ours.
-    let _ = writeln!(std::io::stdout(), "{text}");
+    let _ = writeln!(std::io::stdout(), "{}", fit(text, &OURS));
     let _ = std::io::stdout().flush();
+}
+
+/// Text on standard error.
+pub fn complain(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{}", fit(text, &OURS));
+}
+
+/// Where log lines go: standard error, with no more than a log's own colours in them.
+pub struct LogWriter;
+
+/// As the log has them.
+const LOG_COLOURS: [&str; 12] = [
+    "\n", "\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[3m", "\x1b[4m", "\x1b[31m", "\x1b[32m",
+    "\x1b[33m", "\x1b[34m", "\x1b[35m", "\x1b[36m",
+];
+
+impl Write for LogWriter {
+    /// A whole event at a time.
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let text = String::from_utf8_lossy(bytes);
+        std::io::stderr().write_all(fit(&text, &LOG_COLOURS).as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        std::io::stderr().flush()
+    }
 }
 
 /// Between two columns of a table.
@@ -110,8 +142,10 @@ impl Table {
         self
     }
 
+    /// A cell is one line, whatever is in it.
     pub fn row(&mut self, cells: Vec<(Style, String)>) {
-        self.rows.push(cells);
+        let cells = cells.into_iter().map(|(style, cell)| (style, plain(&cell).into_owned()));
+        self.rows.push(cells.collect());
     }
 
     fn widths(&self) -> Vec<usize> {
@@ -223,6 +257,14 @@ mod tests {
     fn columns_are_as_wide_as_their_widest_cell() {
         let show = Show { json: false, colour: false, terminal: false, columns: None };
         assert_eq!(table().render(&show), "KEY        STATUS\npayroll-1  COMPLETED\n");
+    }
+
+    #[test]
+    fn a_cell_from_elsewhere_is_one_line_and_moves_nothing() {
+        let show = Show { json: false, colour: false, terminal: true, columns: None };
+        let mut table = Table::new(&["MEMO"]);
+        table.row(vec![(Style::Plain, "\u{1b}[2J\npaid \u{202e}001".into())]);
+        assert_eq!(table.render(&show), "MEMO\n\\u001b[2J\\u000apaid \\u202e001\n");
     }
 
     #[test]

@@ -1,15 +1,17 @@
 //! Groups: what a faulty job does to the others, and what the others see.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use rusqlite::Connection;
 use tempfile::TempDir;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::{GROUP_PATIENT, Job, Keeper, Load, Waiting, Work, Writer, transaction};
+use super::{GROUP_PATIENT, Job, Keeper, LINE_URGENT, Load, Waiting, Work, Writer, transaction};
 use crate::open::tests::NOTES;
-use crate::{Done, Lock, corrupt};
+use crate::{Done, Fault, Lock, corrupt};
 
 const ONE: Load = Load::Patient(1);
 
@@ -32,6 +34,10 @@ fn open() -> (TempDir, PathBuf, Writer<Notes>) {
     let db = NOTES.writer(&path, Duration::ZERO).expect("a new file");
     let writer = Writer::start(Notes(db), lock).expect("a thread");
     (folder, path, writer)
+}
+
+fn room() -> OwnedSemaphorePermit {
+    Arc::new(Semaphore::new(1)).try_acquire_owned().expect("room")
 }
 
 fn note(db: &Connection, text: &str) -> Done<()> {
@@ -78,7 +84,7 @@ fn dropping_the_writer_waits_for_what_was_asked() {
     drop(answer);
     let run = |db: &mut &Connection| note(db, "asked");
     let jobs = writer.jobs.as_ref().expect("open");
-    jobs.send((ONE, Box::new(Work { run, answer: None, reply }))).expect("taken");
+    jobs.send((ONE, Box::new(Work { run, answer: None, reply, _room: room() }))).expect("taken");
     drop(writer);
     Lock::take(&path.with_extension("lock")).expect("free again");
     assert_eq!(texts(&path), ["asked"]);
@@ -87,7 +93,7 @@ fn dropping_the_writer_waits_for_what_was_asked() {
 /// A job that does nothing.
 fn job(load: Load) -> (Load, Box<dyn Job<Notes>>) {
     let (reply, _) = tokio::sync::oneshot::channel();
-    (load, Box::new(Work { run: |_: &mut &Connection| Ok(()), answer: None, reply }))
+    (load, Box::new(Work { run: |_: &mut &Connection| Ok(()), answer: None, reply, _room: room() }))
 }
 
 #[test]
@@ -110,4 +116,33 @@ fn urgent_jobs_go_first_and_a_crowd_of_patient_ones_is_cut_into_groups() {
         rest += waiting.next_group().len();
     }
     assert_eq!(rest, 10 - 2 * patient);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_line_sends_away_who_is_at_the_door_and_keeps_the_patient_waiting() {
+    let (_folder, path, writer) = open();
+    let (go, wait) = channel::<()>();
+    let held = writer.call(ONE, move |_| {
+        let _ = wait.recv();
+        Ok(())
+    });
+    let whole_line = writer.call(Load::Urgent(LINE_URGENT), |db| note(db, "in line"));
+    let away = async {
+        let one_more = writer.call(Load::Urgent(1), |db| note(db, "one more")).await;
+        assert!(matches!(one_more, Err(Fault::Unavailable(_))), "{one_more:?}");
+        drop(go);
+    };
+    let (held, in_line, ()) = tokio::join!(held, whole_line, away);
+    assert_eq!((held.is_ok(), in_line.is_ok()), (true, true));
+    writer.call(Load::Urgent(1), |db| note(db, "later")).await.expect("there is room again");
+    assert_eq!(texts(&path), ["in line", "later"]);
+}
+
+#[tokio::test]
+async fn a_writer_that_has_died_says_so() {
+    let (_folder, _path, writer) = open();
+    let died = writer.call(ONE, |_| -> Done<()> { panic!("as a mistake of ours would") }).await;
+    assert!(matches!(died, Err(Fault::Unavailable(_))), "{died:?}");
+    let after = writer.call(ONE, |_| Ok(())).await;
+    assert!(matches!(after, Err(Fault::Unavailable(_))), "{after:?}");
 }

@@ -1,6 +1,6 @@
 //! Many callers in one batch: what one of them brings spoils nothing, and no table is read whole.
 
-use landfall_core::store::{Accepted, Applied};
+use landfall_core::store::{Accepted, Applied, StoreError};
 use landfall_core::{Event, Move, Payload, Transfer};
 use landfall_servers::Postgres;
 
@@ -46,6 +46,33 @@ async fn text_that_the_database_has_no_letters_for_comes_back_as_it_was() {
     assert_eq!(again, Ok(vec![Accepted::Already(transfer.clone())]));
     let Payload::Near(payout) = &transfer.payload else { panic!("another rail") };
     assert_eq!(payout.receiver_id, "al\0ice\\");
+}
+
+/// A row that is locked, and does not change all the same: a trigger, a rule, a mistake of ours.
+#[tokio::test]
+async fn a_batch_of_which_a_row_is_not_written_is_not_committed_at_all() {
+    let server = Postgres::start().expect("PostgreSQL starts");
+    let world = world(open(&server).await);
+    let one = world.accept(world.fresh("one")).await;
+    let other = world.accept(world.fresh("other")).await;
+    let (client, driver) =
+        tokio_postgres::connect(server.url(), tokio_postgres::NoTls).await.expect("a session");
+    tokio::spawn(driver);
+    let skipped = format!(
+        "CREATE FUNCTION skip() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+         CREATE TRIGGER skip BEFORE UPDATE ON landfall.transfers FOR EACH ROW
+            WHEN (old.id = {}) EXECUTE FUNCTION skip()",
+        one.id
+    );
+    client.batch_execute(&skipped).await.expect("a trigger");
+    let prepared = |transfer: &Transfer| {
+        Move::of(transfer, world.now_ms()).fire(Event::Prepared).expect("legal")
+    };
+    let moved = world.store.apply(vec![prepared(&one), prepared(&other)]).await;
+    let Err(StoreError::Corrupt(why)) = moved else { panic!("{moved:?}") };
+    assert!(why.contains("1 rows instead of 2"), "{why}");
+    assert_eq!(world.get(other.id).await, other);
+    assert_eq!(world.store.trail(one.id).await.expect("a trail").len(), 2);
 }
 
 /// Plans are made while the tables are empty, and must still be good when they are not.

@@ -32,7 +32,7 @@ pub async fn book_on(
         match open(url, ca, contract.clone()).await {
             Err(Failure::Unable(why)) => {
                 if !warned {
-                    eprintln!("waiting for the server: {why}");
+                    crate::show::complain(&format!("waiting for the server: {why}"));
                     warned = true;
                 }
                 clock.sleep(SERVER_RETRY).await;

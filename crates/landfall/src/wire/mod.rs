@@ -64,7 +64,7 @@ pub fn clock() -> Arc<dyn Clock> {
 pub fn start_log(config: &Config) {
     let filter = tracing_subscriber::EnvFilter::new(&config.log.level);
     let colours = show::may_colour(std::io::stderr().is_terminal());
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| show::LogWriter);
     let log = log.with_ansi(colours);
     match config.log.format {
         LogFormat::Json => log.json().init(),

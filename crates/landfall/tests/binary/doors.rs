@@ -1,12 +1,15 @@
 //! The doors of a running relay: slow clients, crowds, and a stop among them.
 
+use std::fs::Permissions;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use landfall_servers::Postgres;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
 use serde_json::{Value, json};
 
 use crate::forwarder::Forwarder;
@@ -81,11 +84,11 @@ fn a_whole_request_is_answered_though_the_relay_is_told_to_stop() {
     assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
 }
 
-/// Serves with no more than so many file descriptors.
-fn serve_with_descriptors(relay: &Relay, most: usize) -> Process {
+/// Serves under a shell's terms.
+fn serve_after(relay: &Relay, terms: &str) -> Process {
     let command = relay.command(&["serve"]);
     let mut shell = Command::new("sh");
-    let limited = format!("ulimit -n {most} && exec \"$0\" serve");
+    let limited = format!("{terms} && exec \"$0\" serve");
     shell.args(["-c", &limited]).arg(command.get_program()).current_dir(&relay.folder).env_clear();
     shell.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
     shell.envs(relay.variables.iter().cloned());
@@ -95,7 +98,7 @@ fn serve_with_descriptors(relay: &Relay, most: usize) -> Process {
 #[test]
 fn more_half_open_connections_than_descriptors_end_nothing() {
     let world = world();
-    let process = serve_with_descriptors(&world.relay, 256);
+    let process = serve_after(&world.relay, "ulimit -n 256");
     world.relay.until_ready();
     let crowd: Vec<TcpStream> = (0..300).map(|_| half_sent(&world.relay, "POST /t")).collect();
     let begun = Instant::now();
@@ -266,4 +269,164 @@ fn five_thousand_who_wait_hold_up_nobody_and_all_hear_of_the_end() {
         taker.completed(&format!("beside-{number}"));
     }
     assert_eq!((taking.terminate(), working.terminate()), (Some(0), Some(0)));
+}
+
+/// How large files may become that a running relay writes: a disk that is full, or not any more.
+fn limit_files(process: &Process, bytes: Option<u64>) {
+    let limit = Rlimit { current: bytes, maximum: None };
+    let id = Pid::from_raw(process.id() as i32);
+    prlimit(id, Resource::Fsize, limit).expect("the limit is ours to set");
+}
+
+/// A write that does not fit fails, instead of ending the process.
+const TOLD_OF_FULL_DISKS: &str = "trap '' XFSZ";
+
+fn status_of(relay: &Relay, path: &str) -> Option<u16> {
+    request("GET", &format!("{}{path}", relay.url), &[], "").map(|(status, _)| status)
+}
+
+#[test]
+fn a_full_disk_is_noticed_before_anybody_pays_and_so_is_its_end() {
+    let world = world();
+    let process = serve_after(&world.relay, TOLD_OF_FULL_DISKS);
+    world.relay.until_ready();
+    limit_files(&process, Some(1));
+    wait_for("the full disk to be noticed", || {
+        let is_noticed = |path| status_of(&world.relay, path) == Some(503);
+        (is_noticed("/ready") && is_noticed("/health")).then_some(())
+    });
+    assert_eq!(status_of(&world.relay, "/live"), Some(200));
+    limit_files(&process, None);
+    world.relay.until_ready();
+    world.relay.pay("after", "alice.near", 1);
+    world.relay.completed("after");
+    assert_eq!(process.terminate(), Some(0));
+}
+
+#[test]
+fn marks_that_cannot_be_written_are_an_alert_that_ends_when_they_can() {
+    let mut world = world();
+    let postgres = Postgres::start().expect("PostgreSQL starts");
+    world.relay.set("LANDFALL_STORE__URL", postgres.url());
+    let process = serve_after(&world.relay, TOLD_OF_FULL_DISKS);
+    world.relay.until_ready();
+    let alerts = |wanted: bool| {
+        let health = get(&format!("{}/health", world.relay.url))?;
+        let alerts = health["alerts"].as_array()?;
+        let stands = alerts.iter().any(|alert| alert["kind"] == "high_water");
+        (stands == wanted).then_some(())
+    };
+    limit_files(&process, Some(1));
+    world.relay.pay("marked", "alice.near", 1);
+    wait_for("the alert", || alerts(true));
+    limit_files(&process, None);
+    world.relay.completed("marked");
+    world.relay.pay("later", "alice.near", 1);
+    world.relay.completed("later");
+    wait_for("the end of the alert", || alerts(false));
+    assert_eq!(process.terminate(), Some(0));
+}
+
+/// Clients that give up and come back while a database stalls must not fill the relay's memory.
+#[test]
+fn a_long_line_before_a_store_that_stalls_is_cut_at_the_door() {
+    let mut world = world();
+    let postgres = Postgres::start().expect("PostgreSQL starts");
+    let between = Forwarder::to(postgres.port());
+    let store = postgres.url().replace(&postgres.port().to_string(), &between.port.to_string());
+    world.relay.set("LANDFALL_STORE__URL", &store);
+    world.relay.set("LANDFALL_STORE__TIMEOUT_MS", "60000");
+    let process = world.relay.serve();
+    world.relay.until_ready();
+    between.hold();
+    let url = format!("{}/transfer", world.relay.url);
+    let many = |round: usize| {
+        let payout = |number| {
+            json!({"idempotency_key": format!("{round}-{number}"), "receiver_id": "alice.near",
+                   "amount": "1"})
+        };
+        Value::from((0..1_000).map(payout).collect::<Vec<_>>()).to_string()
+    };
+    let begun = Instant::now();
+    for round in 0..3 {
+        // Twelve clients at once, who all give up.
+        let body = many(round);
+        let url = format!("{url}s");
+        std::thread::scope(|scope| {
+            for _ in 0..12 {
+                scope.spawn(|| impatient(&url, &body));
+            }
+        });
+    }
+    let one = json!({"receiver_id": "alice.near", "amount": "1"}).to_string();
+    let (status, head) = impatient(&url, &one).expect("an answer at once");
+    assert!(status == 503 && head.contains("retry-after: "), "{head}");
+    assert!(begun.elapsed() < 4 * AT_ONCE, "{:?}", begun.elapsed());
+    between.release();
+    world.relay.pay("afterwards", "alice.near", 1);
+    world.relay.completed("afterwards");
+    assert_eq!(process.terminate(), Some(0));
+}
+
+/// One try of a client that gives up soon. None if it did.
+fn impatient(url: &str, body: &str) -> Option<(u16, String)> {
+    let rest = url.strip_prefix("http://").expect("an http URL");
+    let (host, path) = rest.split_once('/').expect("a path");
+    let mut stream = TcpStream::connect(host).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(3))).ok()?;
+    let head = format!(
+        "POST /{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\
+         X-Idempotency-Key: impatient\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).ok()?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).ok()?;
+    let answer = String::from_utf8_lossy(&answer).to_lowercase();
+    Some((answer.split(' ').nth(1)?.parse().ok()?, answer))
+}
+
+/// The bits that others than the owner have, of a folder and all in it.
+fn open_to_others(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(path) = folders.pop() {
+        let metadata = std::fs::metadata(&path).expect("it is there");
+        if metadata.permissions().mode() & 0o077 != 0 {
+            found.push(path.display().to_string());
+        }
+        if metadata.is_dir() {
+            let entries = std::fs::read_dir(&path).expect("a folder");
+            folders.extend(entries.map(|entry| entry.expect("an entry").path()));
+        }
+    }
+    found
+}
+
+#[test]
+fn what_a_relay_keeps_is_for_its_owner_alone_and_check_tells_of_keys_that_are_not() {
+    let mut world = world();
+    world.relay.set("LANDFALL_STORE__URL", "sqlite:landfall-data/store.db");
+    let process = world.relay.serve();
+    world.relay.until_ready();
+    world.relay.pay("kept", "alice.near", 1);
+    world.relay.completed("kept");
+    let data = world.relay.folder.join("landfall-data");
+    assert_eq!(open_to_others(&data), Vec::<String>::new());
+    assert_eq!(process.terminate(), Some(0));
+
+    let keys = world.relay.folder.join("keys");
+    let found = |(name, _): &(String, String)| name == "RELAY_ACCESS_KEYS";
+    let text = world.relay.variables.iter().find(|one| found(one)).expect("keys").1.clone();
+    world.relay.variables.retain(|one| !found(one));
+    std::fs::write(&keys, text).expect("written");
+    world.relay.set("LANDFALL_NEAR__ACCESS_KEYS_FILE", "keys");
+    let notes = |mode| {
+        std::fs::set_permissions(&keys, Permissions::from_mode(mode)).expect("ours");
+        let told = world.relay.json(&["check", "--json"]);
+        let secrets = told.as_array().expect("a list").iter().find(|one| one["check"] == "secrets");
+        secrets.map(|one| one["open_to_others"].clone())
+    };
+    assert_eq!((notes(0o600), notes(0o644)), (None, Some(json!(["keys"]))));
 }

@@ -74,6 +74,10 @@ impl Process {
         self.0.wait().expect("gone").code()
     }
 
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
     /// As `kill` names signals.
     pub fn signal(&self, name: &str) {
         let id = self.0.id().to_string();
