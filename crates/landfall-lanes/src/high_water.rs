@@ -130,7 +130,7 @@ impl HighWater {
     ) -> Result<(), String> {
         // An operator may have had the marks start anew meanwhile.
         let known = before.check_lane(id, lane).or_else(|_| self.remembered().check_lane(id, lane));
-        known.inspect_err(|_| guard::met(Guard::MarksBehind))
+        known.inspect_err(|_| guard::met(Guard::MarksBehind)).or_else(unnoted)
     }
 
     /// The newest nonce of each lane.
@@ -146,11 +146,11 @@ impl HighWater {
             let adopted = lanes.iter().find(|lane| lane.id == id);
             let next = adopted.and_then(|lane| lane.next_nonce).unwrap_or_default();
             if next <= nonce {
-                return Err(format!(
+                unnoted(format!(
                     "lane {id} was adopted up to nonce {next}, but this instance has stored an \
                      attempt with nonce {nonce}, which may still land: stop it, and adopt the \
                      lanes with its data folder"
-                ));
+                ))?;
             }
         }
         Ok(())
@@ -162,7 +162,7 @@ impl HighWater {
         let known = marks.lanes.get(lane).copied();
         let before = known.unwrap_or_default();
         let after = (before.0.max(epoch), before.1.max(nonce));
-        if after == before || wound::is(Wound::MarksNotNoted) {
+        if after == before {
             return Ok(());
         }
         // Known before it is written: the whole file may be written anew.
@@ -253,6 +253,15 @@ impl Marks {
             self.log = Some(Log::rewritten(&path, &render(self))?);
         }
         Ok(())
+    }
+}
+
+/// The mistake of a wounded build: nothing was noted, so nothing seems forgotten. Made where marks
+/// are held against the store, because there alone it changes something.
+fn unnoted(forgotten: String) -> Result<(), String> {
+    match wound::is(Wound::MarksNotNoted) {
+        true => Ok(()),
+        false => Err(forgotten),
     }
 }
 

@@ -23,6 +23,7 @@ impl Tables {
         if let Some((lane, mark)) = open.marks.iter().find(is_behind)
             && !wound::is(Wound::NonceReused)
             && !wound::is(Wound::BehindIgnored)
+            && !wound::is(Wound::MarksNotNoted)
         {
             return Opened::Behind(format!("nonce {mark} of lane {lane} is no longer stored"));
         }

@@ -134,7 +134,7 @@ fn shards<'a>(
         let folder = folder.join(format!("{part}-of-{parts}"));
         Shard { file, packages, part, parts, folder }
     };
-    let parts = count.div_ceil(SHARD_MUTANTS).max(1);
+    let parts = parts_of(count).with_context(|| file.to_owned())?;
     let shards: Vec<Shard<'a>> = match options.shard {
         Some(shard) => vec![of(shard)],
         None => (0..parts).map(|part| of((part, parts))).collect(),
@@ -143,11 +143,21 @@ fn shards<'a>(
     Ok(shards)
 }
 
-/// The tool, for one file.
+/// How many shards so many mutants make. A file without any was not found by the tool: nothing
+/// survives there, and nothing was tried.
+fn parts_of(count: usize) -> Result<usize> {
+    match count {
+        0 => bail!("no mutants: the tool does not see the file"),
+        _ => Ok(count.div_ceil(SHARD_MUTANTS)),
+    }
+}
+
+/// The tool, for one file. Left alone it sees the workspace's default members only.
 fn mutants(root: &Path, file: &str) -> Command {
     let mut command = cargo(root);
-    command.args(["mutants", "--no-config", "--colors", "never", "--file"]);
-    command.arg(format!("crates/{file}"));
+    command.args(["mutants", "--no-config", "--colors", "never"]);
+    let package = file.split('/').next().unwrap_or_default();
+    command.args(["--package", package, "--file"]).arg(format!("crates/{file}"));
     command
 }
 
@@ -285,6 +295,13 @@ mod tests {
             assert!(crates.join(file).is_file(), "{file}");
             packages.iter().for_each(|name| assert!(crates.join(name).is_dir(), "{name}"));
         }
+    }
+
+    #[test]
+    fn a_file_without_mutants_is_no_success() {
+        parts_of(0).unwrap_err();
+        assert_eq!(parts_of(1).unwrap(), 1);
+        assert_eq!(parts_of(SHARD_MUTANTS + 1).unwrap(), 2);
     }
 
     #[test]

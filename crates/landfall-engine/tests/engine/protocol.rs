@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use landfall_core::attempt::{Landing, Outcome, Sighting};
 use landfall_core::store::Store;
+use landfall_core::wound::{self, Wound};
 use landfall_core::{Certificate, CertificateKind, Fate, RailName};
 use landfall_engine::operate::{OperateError, decide};
 use landfall_lanes::HighWater;
@@ -120,6 +121,18 @@ async fn a_fence_decides_what_is_adrift_and_leaves_a_death_certificate() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_believed_only_for_bytes_never_sent_before() {
+    refused_after_it_was_sent().await;
+}
+
+/// No simulated world shows this wound yet: what a quorum refuses there seldom lands later.
+#[tokio::test(start_paused = true)]
+#[should_panic(expected = "left == right")]
+async fn a_refusal_believed_of_bytes_sent_before_pays_twice() {
+    wound::inflict(Some(Wound::RefusedTooLate));
+    refused_after_it_was_sent().await;
+}
+
+async fn refused_after_it_was_sent() {
     for crashes in [false, true] {
         let mut world = World::new(1).await;
         world.rail.state.lock().registered.insert("alice.near".into());

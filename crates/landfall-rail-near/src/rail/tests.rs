@@ -1,6 +1,7 @@
 //! The rail against three small nodes, each of which may lag, forget, lie or be silent.
 
 use landfall_core::attempt::{Shortage, Sighting};
+use landfall_core::wound::{self, Wound};
 use landfall_core::{CertificateKind, Outcome};
 use serde_json::{Value, json};
 
@@ -244,6 +245,18 @@ async fn until_when_an_attempt_can_land_is_told_by_a_quorum() {
 
 #[tokio::test]
 async fn a_sighting_vetoes_until_a_quorum_shows_that_its_block_does_not_hold_it() {
+    a_sighting_vetoes().await;
+}
+
+/// No simulated world shows this wound: whoever can tell the nonces can tell the block as well.
+#[tokio::test]
+#[should_panic(expected = "not adrift")]
+async fn a_veto_that_is_ignored_sinks_what_was_seen_in_a_final_block() {
+    wound::inflict(Some(Wound::VetoIgnored));
+    a_sighting_vetoes().await;
+}
+
+async fn a_sighting_vetoes() {
     let world = world();
     let mut attempt = world.attempt().await;
     let later = world.fence_lands();

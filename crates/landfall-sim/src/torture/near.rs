@@ -20,8 +20,8 @@ use crate::world::Network;
 const LASTING_TICKS: u64 = 160;
 /// What the relay is left with when its tokens are taken: a few payouts' worth.
 const TOKENS_LEFT: u64 = 3_000;
-/// Gas that a transaction may attach before the limit is raised: for nobody, or for a few members.
-const LOW_GAS: [u64; 2] = [TGAS, 10 * TGAS];
+/// Gas that a transaction may attach before the limit is raised: too little for a single member.
+const LOW_GAS: u64 = TGAS;
 
 /// Whom the contract refuses, and what. Their payouts fail, and theirs alone.
 pub const SPURNED: [(&str, Spurned); 2] =
@@ -62,8 +62,7 @@ impl NearChaos {
         }
         let settings = network.ledger.lock().genesis().settings.clone();
         if plan.near.gas_low > 0.0 {
-            let max_transaction_gas = LOW_GAS[dice.between(0, 1) as usize];
-            let low = Settings { max_transaction_gas, ..settings.clone() };
+            let low = Settings { max_transaction_gas: LOW_GAS, ..settings.clone() };
             network.ledger.lock().set_settings(low);
         }
         if plan.near.impatient_ms > 0 {

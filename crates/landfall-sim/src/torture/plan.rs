@@ -24,6 +24,18 @@ const WORKS_MAX_MS: u64 = 60_000;
 /// before the end of a window in which nothing is repeated any more, half a minute.
 const LATE_IN_WINDOW_MS: u64 = 15_000;
 const WORKS_IN_WINDOW_MS: u64 = 8_000;
+/// How often broadcasts are late where they matter when they are, and by how much at most: less than
+/// what they wait for takes.
+const SENT_LATE: f64 = 0.4;
+const LATE_WHEN_SENT_MS: u64 = 60_000;
+/// How often instances crash at least where the store forgets what they have just sent.
+const CRASH_WITH_PAST: f64 = 0.06;
+/// How often requests to services that forget are lost, and how often late, at least.
+const LOST_IN_WINDOW: f64 = 0.3;
+/// How often blocks fall off the chain at least where one node forgets.
+const REORG_WITH_FORGETFUL: f64 = 0.4;
+/// How often a receiver blinks, where one does: at least so.
+const BLINK_LEAST: f64 = 0.2;
 /// A storm outlasts so many windows, or nothing would be forgotten in it.
 const STORM_WINDOWS: u64 = 3;
 
@@ -167,7 +179,43 @@ impl Plan {
         plan.mind_changed = rate(rng, 0.5);
         plan.draw_past(rng);
         plan.window = [1, 1, 1, 1, 2, 6][rng.random_range(0..6)];
+        plan.sharpen();
         plan
+    }
+
+    /// Some faults show what they can do only together.
+    fn sharpen(&mut self) {
+        if self.near.gas_low > 0.0 {
+            // What everybody refuses now may be on its way, and arrive when the limit is raised:
+            // not before something was refused.
+            self.near.sent_late = SENT_LATE;
+            self.near.gas_low /= 4.0;
+            self.keys = self.keys.max(2);
+        }
+        if self.store_rollback > 0.0 && self.transfers > 0 && self.instances == 1 {
+            // What is forgotten and has not landed yet nobody but the marks can tell. Of several
+            // instances the one that has them may be down.
+            self.near.sent_late = SENT_LATE;
+            self.crash = self.crash.max(CRASH_WITH_PAST);
+            self.keys = self.keys.max(2);
+        }
+        if self.near.forgetful > 0.0 && self.near.liars == 0 {
+            // Of two attempts of a lane in one block the nonces do not tell which was executed.
+            self.reorg = self.reorg.max(REORG_WITH_FORGETFUL);
+            self.keys = self.keys.min(2);
+        }
+        if self.near.blink > 0.0 {
+            // Somebody must be paid in that very block, and the relay be told of it before the
+            // block falls off the chain.
+            self.near.blink = self.near.blink.max(BLINK_LEAST);
+            self.receivers = self.receivers.min(2);
+            self.near.impatient_ms = self.block_ms + self.near.impatient_ms % self.block_ms;
+        }
+        if self.dedupe_window_s > 0.0 && self.transfers == 0 {
+            // A call that is on its way when the window ends must be the first to arrive.
+            self.request_lost = self.request_lost.max(LOST_IN_WINDOW);
+            self.request_late = self.request_late.max(LOST_IN_WINDOW);
+        }
     }
 
     /// How a store goes back that may.
@@ -237,6 +285,7 @@ impl Plan {
     pub fn late_max_ms(&self) -> u64 {
         match self.dedupe_window_ms() {
             Some(_) => LATE_IN_WINDOW_MS,
+            None if self.near.sent_late > 0.0 => LATE_WHEN_SENT_MS,
             None => LATE_MAX_MS,
         }
     }

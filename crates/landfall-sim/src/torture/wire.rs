@@ -42,6 +42,26 @@ fn refused(seat: &Seat) -> Option<HttpAnswer> {
     None
 }
 
+/// The request arrives when its sender has given up.
+async fn arrive_late(
+    seat: &Seat,
+    timeout: Duration,
+    deliver: Deliver,
+    late: Option<&Arc<AtomicUsize>>,
+) -> TransportError {
+    let after = Duration::from_millis(seat.dice.between(1_000, seat.plan.late_max_ms()));
+    let (base, late) = (seat.base.clone(), late.cloned().unwrap_or_default());
+    late.fetch_add(1, Ordering::Relaxed);
+    tokio::spawn(async move {
+        base.sleep(after).await;
+        // Nobody waits for this answer any more.
+        let _ = deliver(Duration::from_millis(10)).await;
+        late.fetch_sub(1, Ordering::Relaxed);
+    });
+    seat.base.sleep(timeout).await;
+    lost("injected: the request is late")
+}
+
 /// Carries one request through all that can happen to it on the way and back. `late` counts those
 /// that arrive after their sender has given up, if somebody wants to wait for them.
 pub async fn carry(
@@ -57,17 +77,7 @@ pub async fn carry(
         return Err(lost("injected: the request was lost"));
     }
     if dice.strikes(plan.request_late) {
-        let after = Duration::from_millis(dice.between(1_000, plan.late_max_ms()));
-        let (base, late) = (seat.base.clone(), late.cloned().unwrap_or_default());
-        late.fetch_add(1, Ordering::Relaxed);
-        tokio::spawn(async move {
-            base.sleep(after).await;
-            // Nobody waits for this answer any more.
-            let _ = deliver(Duration::from_millis(10)).await;
-            late.fetch_sub(1, Ordering::Relaxed);
-        });
-        seat.base.sleep(timeout).await;
-        return Err(lost("injected: the request is late"));
+        return Err(arrive_late(seat, timeout, deliver, late).await);
     }
     if let Some(answer) = refused(seat) {
         return Ok(answer);
@@ -111,11 +121,15 @@ impl Transport for FaultyWire {
             self.seat.after(&name, number).await;
             return answer;
         }
+        let sent = rpc::method_of(&request) == "send_tx";
         let (inner, url) = (self.inner.clone(), url.clone());
         let deliver: Deliver = Arc::new(move |patience| {
             let (inner, url, body) = (inner.clone(), url.clone(), body.clone());
             Box::pin(async move { inner.post(&url, body, patience).await })
         });
+        if sent && self.seat.dice.strikes(self.seat.plan.near.sent_late) {
+            return Err(arrive_late(&self.seat, timeout, deliver, None).await);
+        }
         carry(&self.seat, (&name, number), timeout, deliver, None).await
     }
 }

@@ -51,6 +51,8 @@ pub struct NearFaults {
     pub tokens_drained: f64,
     /// A transaction may attach less gas than the relay is told, until the limit is raised.
     pub gas_low: f64,
+    /// A broadcast arrives when its sender has given up, per broadcast.
+    pub sent_late: f64,
     /// Nodes answer before a transaction that they were given is final: so many milliseconds later,
     /// where it is not nothing.
     pub impatient_ms: u64,
@@ -93,7 +95,7 @@ impl NearFaults {
     }
 
     /// Each fault's rate, with its name for people.
-    pub fn rates(&self) -> [(&'static str, f64); 21] {
+    pub fn rates(&self) -> [(&'static str, f64); 22] {
         let lies = &self.lies;
         [
             ("one node forgets", self.forgetful),
@@ -103,6 +105,7 @@ impl NearFaults {
             ("nodes without patience", f64::from(self.impatient_ms > 0)),
             ("tokens drained", self.tokens_drained),
             ("gas limit low", self.gas_low),
+            ("broadcasts late", self.sent_late),
             ("receivers refused", self.spurned),
             ("lies", self.lying),
             ("lies: refused", lies.refused),
