@@ -2,6 +2,7 @@
 
 mod clock;
 mod crash;
+mod earlier;
 mod layout;
 mod opening;
 mod outage;
