@@ -19,7 +19,7 @@ use crate::config::Scope;
 use crate::error::ApiError;
 use crate::headers::{self, BodyType, KEY_RULE, is_key};
 use crate::router::App;
-use crate::submit::{conflict, payload};
+use crate::submit::{claimed, conflict, payload};
 use crate::wire::{ItemBody, ItemResult, NewBody, TransferBody};
 
 /// One of many, read and checked.
@@ -110,9 +110,11 @@ fn answered<'a>(answer: &'a Accepted, asked: &Payload) -> (u16, ItemResult<'a>) 
     match answer {
         Accepted::Created(transfer) => (201, ItemResult::Created(NewBody::of(transfer))),
         Accepted::Already(transfer) => (200, ItemResult::Already(TransferBody::of(transfer))),
-        Accepted::Conflict(stored) => {
-            let error = conflict(stored, asked);
-            (error.status().as_u16(), ItemResult::Error(error.message()))
-        }
+        Accepted::Conflict(stored) => refused(conflict(stored, asked)),
+        Accepted::Claimed { key, .. } => refused(claimed(key)),
     }
+}
+
+fn refused<'a>(error: ApiError) -> (u16, ItemResult<'a>) {
+    (error.status().as_u16(), ItemResult::Error(error.message()))
 }

@@ -11,7 +11,7 @@ use landfall_core::guard::{self, Guard};
 use landfall_core::rail::RailError;
 use landfall_core::store::{OpenAttempt, Opened, StoreError};
 use landfall_core::wound::{self, Wound};
-use landfall_core::{Attempt, AttemptId, Epoch, Lane, Nonce, Purpose, Transfer};
+use landfall_core::{Attempt, AttemptId, Epoch, Lane, LaneId, Mark, Nonce, Purpose, Transfer};
 use tokio::sync::mpsc;
 
 use crate::deck::{Aboard, Deck, Report, Signal};
@@ -345,15 +345,21 @@ impl Driver {
             purpose: batch.purpose,
             moves: self.shared.owner.opening(batch, &signed.hash, now_ms),
             signed,
-            marks: self.shared.high_water.marks(),
+            marks: self.marks(),
             incarnation: self.shared.incarnation(),
             now_ms,
         }
     }
 
+    /// How far all lanes are known to have come. Signatures are not counted outside the store yet.
+    fn marks(&self) -> Vec<(LaneId, Mark)> {
+        let marks = self.shared.high_water.marks().into_iter();
+        marks.map(|(lane, nonce)| (lane, nonce.into())).collect()
+    }
+
     /// The mistake of a wounded build.
     async fn send_too_early(&self, open: &OpenAttempt) {
-        let attempt = open.opened_as(AttemptId(0));
+        let attempt = open.opened_as(AttemptId(0), 0);
         self.shared.rail.broadcast(&attempt, 0).await;
     }
 

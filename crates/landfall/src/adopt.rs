@@ -390,6 +390,7 @@ mod tests {
                 lease_until_ms: 0,
                 base_nonce: Some(Nonce(0)),
                 next_nonce: Some(Nonce(next)),
+                seq: 0,
                 halted: None,
             }),
             lane,

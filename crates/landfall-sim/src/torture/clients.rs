@@ -101,7 +101,7 @@ pub async fn client(town: Arc<Town>, wish: Wish) {
                 town.acknowledge(&key, transfer.id.0, &payload);
                 break;
             }
-            Some(Accepted::Conflict(_)) => {
+            Some(Accepted::Conflict(_) | Accepted::Claimed { .. }) => {
                 return town.contradict(format!("{key} conflicts with itself"));
             }
             None => town.sleep(100, 2_000).await,
