@@ -32,5 +32,5 @@ async fn what_a_release_leaves_can_be_finished() {
     let clock = Arc::new(ManualClock::new());
     let world = World { store: Arc::new(MemoryStore::new(clock.clone())), time: clock };
     earlier::fill(&world).await;
-    earlier::finish(&world).await;
+    earlier::finish(&world, true).await;
 }

@@ -1,18 +1,19 @@
 //! What a later build finds in such a store, and how it brings all of it to its end.
 
-use landfall_core::attempt::{Attempt, Fate, Purpose};
-use landfall_core::store::{Applied, Settled};
+use landfall_core::attempt::{Attempt, Fate, Purpose, VariantKind};
+use landfall_core::store::{Accepted, AddVariant, Added, Applied, Settled};
 use landfall_core::{ClaimEnd, Claimed, Event, Move, Nonce, RailName, Transfer};
 
 use super::{halted, registered, unused, working};
-use crate::world::{LEDGER_NONCE, RAIL, TENANT, World};
+use crate::world::{LEDGER_NONCE, RAIL, TENANT, World, signed};
 
-/// Panics with what is not as `fill` left it, or cannot be brought to its end.
-pub async fn finish(world: &World) {
+/// Panics with what is not as `fill` left it, or cannot be brought to its end. `counts` tells
+/// whether its layout counted signatures, and remembered who kept a claim.
+pub async fn finish(world: &World, counts: bool) {
     transfers_are_as_they_were(world).await;
-    attempts_are_as_they_were(world).await;
-    lanes_are_as_they_were(world).await;
-    claims_go_on(world).await;
+    attempts_are_as_they_were(world, counts).await;
+    lanes_are_as_they_were(world, counts).await;
+    claims_go_on(world, counts).await;
     attempts_are_decided(world).await;
     orders_end(world).await;
 }
@@ -78,25 +79,37 @@ async fn at(world: &World, lane: &landfall_core::LaneId, offset: u64) -> Attempt
     found.unwrap_or_else(|| panic!("nonce {nonce} of {lane} is gone"))
 }
 
-async fn attempts_are_as_they_were(world: &World) {
+async fn attempts_are_as_they_were(world: &World, counts: bool) {
     let landed = at(world, &working(), 0).await;
     let paid = [by_key(world, "paid-1").await.id, by_key(world, "paid-2").await.id];
     assert_eq!((&landed.members[..], landed.hash.as_str()), (&paid[..], "working-0"));
     let Some(Fate::Landed(landing)) = &landed.fate else { panic!("{:?}", landed.fate) };
     assert_eq!((landing.block_height, landing.outcomes.len()), (9, 2));
+    assert_eq!(landed.landed_as(), Some("working-0"));
     let sunk = at(world, &working(), 1).await;
     assert!(matches!(sunk.fate, Some(Fate::Sunk(_))), "{:?}", sunk.fate);
     let carried = at(world, &working(), 2).await;
-    assert_eq!((carried.bytes.as_slice(), carried.fate), (&[0, 1, 255, 2][..], None));
+    assert_eq!(carried.signed_as("working-2"), Some(signed("working-2", 2)));
+    let seq = if counts { 3 } else { 0 };
+    assert_eq!((carried.seq, &carried.variants[..], carried.fate), (seq, &[][..], None));
     let seen: Vec<&str> = carried.sightings.iter().map(|seen| seen.endpoint.as_str()).collect();
     assert_eq!(seen, ["https://one.example", "https://two.example"]);
     assert_eq!(at(world, &working(), 3).await.purpose, Purpose::Fence);
     assert_eq!(world.store.open_attempts_of(RAIL).await.expect("read").len(), 4);
     let after = world.store.attempts_after(&working(), LEDGER_NONCE, 9).await.expect("read");
     assert_eq!(after.len(), 3, "what sank explains nothing");
+    for (lane, name, offset) in [
+        (working(), "working", 0),
+        (working(), "working", 1),
+        (working(), "working", 2),
+        (halted(), "halted", 7),
+    ] {
+        let found = world.store.attempt_of(RAIL, &format!("{name}-{offset}")).await;
+        assert_eq!(found, Ok(Some(at(world, &lane, offset).await)), "{name}-{offset}");
+    }
 }
 
-async fn lanes_are_as_they_were(world: &World) {
+async fn lanes_are_as_they_were(world: &World, counts: bool) {
     let lanes = world.store.lanes().await.expect("lanes");
     let found: Vec<_> = lanes
         .iter()
@@ -106,30 +119,60 @@ async fn lanes_are_as_they_were(world: &World) {
     let reason = lanes[0].halted.as_ref().map(|halt| halt.reason.as_str());
     assert!(reason.is_some_and(|reason| reason.contains("nonce 44")), "{reason:?}");
     assert_eq!(lanes[2].halted, None);
+    let seqs: Vec<u64> = lanes.iter().map(|lane| lane.seq).collect();
+    assert_eq!(seqs, if counts { [2, 0, 4] } else { [0; 3] });
 }
 
-async fn claims_go_on(world: &World) {
+async fn claims_go_on(world: &World, counts: bool) {
     let keys = ["alice.near", "bob.near", "carol.near"].map(registered);
     assert_eq!(world.store.kept(&keys).await, Ok(vec![false, true, true]));
     let owner = by_key(world, "registering").await;
     let waiter = by_key(world, "waits-for-it").await;
     let other = by_key(world, "waiting").await;
-    let asked = vec![(registered("alice.near"), other.id)];
-    assert_eq!(world.store.claim(asked).await, Ok(vec![Claimed::Held { owner: owner.id }]));
+    let asked = ["alice.near", "bob.near", "carol.near"].map(|key| (registered(key), other.id));
+    let keeper = by_key(world, "made").await;
+    let keeper = counts.then_some(keeper.id);
+    let expected = [
+        Claimed::Held { owner: owner.id },
+        Claimed::Kept { owner: None },
+        Claimed::Kept { owner: keeper },
+    ];
+    assert_eq!(world.store.claim(asked.to_vec()).await, Ok(expected.to_vec()));
+    for (account, owner) in [("alice.near", Some(owner.id)), ("carol.near", keeper)] {
+        let mut new = world.fresh("wants-it");
+        new.claims = vec![registered("free.near"), registered(account)];
+        let refused = Accepted::Claimed { key: registered(account), owner };
+        assert_eq!(world.store.accept(vec![new]).await, Ok(vec![refused]));
+    }
     let step = Move::of(&owner, world.now_ms()).ending(ClaimEnd::Keep(registered("alice.near")));
     let mut ended = world.store.apply(vec![step]).await.expect("apply");
     assert_eq!(ended.moves, [Applied::Applied]);
     ended.released.sort_unstable();
     assert_eq!(ended.released, [other.id, waiter.id]);
+    let asked = vec![(registered("alice.near"), other.id)];
+    let kept = Claimed::Kept { owner: Some(owner.id) };
+    assert_eq!(world.store.claim(asked).await, Ok(vec![kept]));
 }
 
 async fn attempts_are_decided(world: &World) {
-    for lane in [working(), halted()] {
+    for (lane, kind) in [(working(), VariantKind::Replaces), (halted(), VariantKind::Cancels)] {
         let held = world.lease(&lane, "one").await;
-        for attempt in world.store.open_attempts(&lane).await.expect("read") {
-            let settlement = world.settlement(&held, &attempt, Event::Landed).await;
+        let lanes = world.store.lanes().await.expect("lanes");
+        let counted = lanes.iter().find(|known| known.id == lane).expect("a lane").seq;
+        let open = world.store.open_attempts(&lane).await.expect("read");
+        for (attempt, seq) in open.iter().zip(counted + 1..) {
+            let add = AddVariant { kind, ..world.variant(&held, attempt, 1) };
+            let added = world.store.add_variant(add.clone()).await.expect("add");
+            assert_eq!(added, Added::Stored(Box::new(add.stored_as(seq))));
+            let mut settlement = world.settlement(&held, attempt, Event::Landed).await;
+            if let Fate::Landed(landing) = &mut settlement.fate {
+                landing.hash = Some(add.signed.hash.clone());
+            }
             let settled = world.settle(settlement).await;
             assert!(matches!(settled, Settled::Done { .. }), "{settled:?}");
+            let found = world.store.attempt_of(RAIL, &add.signed.hash).await.expect("read");
+            let found = found.expect("it is found by its variant");
+            assert_eq!((found.id, found.landed_as()), (attempt.id, Some(&*add.signed.hash)));
         }
     }
     for key in ["carried-1", "carried-2", "carried-3"] {
