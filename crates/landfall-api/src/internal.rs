@@ -26,7 +26,7 @@ use crate::error::ApiError;
 use crate::headers::{self, BodyType};
 use crate::query::Query;
 use crate::router::App;
-use crate::submit::conflict;
+use crate::submit::{claimed, conflict};
 
 const EXAMPLE: &str = "{\"from\": \"funding\", \"to\": \"trading\", \"user_id\": 4001, \
                        \"asset\": \"BTC\", \"amount\": \"1.5\"}";
@@ -56,6 +56,7 @@ pub async fn submit(State(app): State<Arc<App>>, request: Request) -> Result<Res
             Ok(answer(&waited.unwrap_or(transfer)))
         }
         Accepted::Conflict(stored) => Err(conflict(&stored, &payload)),
+        Accepted::Claimed { key, .. } => Err(claimed(&key)),
     }
 }
 

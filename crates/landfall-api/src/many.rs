@@ -21,7 +21,7 @@ use crate::config::Scope;
 use crate::error::ApiError;
 use crate::headers::{self, BodyType, KEY_RULE, is_key};
 use crate::router::App;
-use crate::submit::{conflict, payload};
+use crate::submit::{claimed, conflict, payload};
 use crate::wire::{ItemBody, ItemResult, NewBody, TransferBody};
 
 /// One of many, read and checked.
@@ -120,6 +120,7 @@ fn answered<'a>(item: &Item<'_>, answer: &'a Accepted, asked: &Payload) -> (u16,
         Accepted::Created(transfer) => (201, ItemResult::Created(NewBody::of(transfer))),
         Accepted::Already(transfer) => (200, ItemResult::Already(TransferBody::of(transfer))),
         Accepted::Conflict(stored) => refused(item, &conflict(stored, asked)),
+        Accepted::Claimed { key, .. } => refused(item, &claimed(key)),
     }
 }
 

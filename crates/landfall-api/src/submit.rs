@@ -9,7 +9,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use landfall_core::near::{Payout, Terms};
 use landfall_core::store::Accepted;
-use landfall_core::{Payload, Transfer};
+use landfall_core::{ClaimKey, Payload, Transfer};
 use landfall_engine::Submission;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -37,7 +37,13 @@ pub async fn submit(State(app): State<Arc<App>>, request: Request) -> Result<Res
         Accepted::Created(transfer) => Ok(created(&transfer)),
         Accepted::Already(transfer) => Ok(Json(TransferBody::of(&transfer)).into_response()),
         Accepted::Conflict(stored) => Err(conflict(&stored, &payload)),
+        Accepted::Claimed { key, .. } => Err(claimed(&key)),
     }
+}
+
+/// Says what of the request another one has.
+pub fn claimed(key: &ClaimKey) -> ApiError {
+    ApiError::Conflict(format!("{} {:?} is taken by another request", key.space, key.key))
 }
 
 /// A payout by the ledger's own rules.

@@ -2,13 +2,15 @@
 //!
 //! [`exercise_store`] and [`exercise_queue`] run one named check after another, each against a
 //! fresh backend, and name all that failed. [`crash`] is the work a store does while it is killed,
-//! and the look at what is left; [`lifecycles`] tells how fast it is.
+//! and the look at what is left; [`earlier`] is what a release leaves to those after it;
+//! [`lifecycles`] tells how fast it is.
 //! **Rule:** no backend's words here; a check that only one backend can pass is that backend's own.
 //! Not here: how a backend is started (each one's `tests/`).
 
 mod check;
 mod clock;
 pub mod crash;
+pub mod earlier;
 pub mod lifecycles;
 mod queue;
 mod store;

@@ -3,11 +3,15 @@
 mod accept;
 mod attempts;
 mod claims;
+mod door;
 mod lanes;
 mod moves;
+mod openings;
 mod races;
 mod reads;
 mod settle;
+mod sights;
+mod variants;
 
 use std::sync::Arc;
 
@@ -22,8 +26,12 @@ use crate::world::World;
 pub async fn exercise_store(make: impl AsyncFn() -> Arc<dyn Store>, time: Arc<dyn Time>) {
     let checks = [
         accept::CHECKS,
+        door::CHECKS,
         moves::CHECKS,
         attempts::CHECKS,
+        openings::CHECKS,
+        variants::CHECKS,
+        sights::CHECKS,
         settle::CHECKS,
         claims::CHECKS,
         lanes::CHECKS,

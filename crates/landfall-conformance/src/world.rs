@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
-use landfall_core::attempt::{Attempt, Fate, Landing, Outcome, Purpose, Signed};
+use landfall_core::attempt::{
+    Attempt, BaseBlock, Fate, Landing, Outcome, Purpose, Sighting, Signed, VariantKind,
+};
 use landfall_core::claim::ClaimKey;
 use landfall_core::internal::{self, Order};
 use landfall_core::near::{self, Payout};
 use landfall_core::store::{
-    Accepted, Applied, Leased, OpenAttempt, Opened, Settled, Settlement, Store,
+    Accepted, AddVariant, Added, Applied, Leased, OpenAttempt, Opened, Settled, Settlement, Sight,
+    Store,
 };
 use landfall_core::{
-    Certificate, CertificateKind, Epoch, Event, LaneId, Move, NewTransfer, Nonce, Payload,
-    RailName, State, Transfer, TransferId,
+    AttemptId, Certificate, CertificateKind, Epoch, Event, LaneId, Move, NewTransfer, Nonce,
+    Payload, RailName, State, Transfer, TransferId,
 };
 
 use crate::clock::Time;
@@ -59,7 +62,17 @@ pub fn sunk() -> Fate {
 
 pub fn landed(members: usize) -> Fate {
     let outcomes = vec![Outcome::Done; members];
-    Fate::Landed(Landing { block_height: 9, block_hash: "block".into(), outcomes })
+    Fate::Landed(Landing { hash: None, block_height: 9, block_hash: "block".into(), outcomes })
+}
+
+/// Bytes that have a base and expire, under the hash.
+pub fn signed(hash: impl Into<String>, last_byte: u8) -> Signed {
+    Signed {
+        bytes: vec![0, 1, 255, last_byte],
+        hash: hash.into(),
+        base: Some(BaseBlock { hash: "base".into(), height: 100 }),
+        expires_height: Some(200),
+    }
 }
 
 /// A member's move into an attempt.
@@ -123,6 +136,12 @@ impl World {
     /// A transfer in the registration queue, due now.
     pub fn fresh(&self, key: &str) -> NewTransfer {
         self.begin(key, "alice.near", &[Event::Enqueued])
+    }
+
+    /// The same, with claims that it must have.
+    pub fn claiming(&self, key: &str, claims: &[&str]) -> NewTransfer {
+        let claims = claims.iter().map(|claim| claim_key(claim)).collect();
+        NewTransfer { claims, ..self.fresh(key) }
     }
 
     /// A transfer in the registration queue for another receiver: other parameters.
@@ -195,13 +214,7 @@ impl World {
             epoch: held.epoch,
             nonce: Nonce(LEDGER_NONCE.0 + 1 + offset),
             purpose: if members.is_empty() { Purpose::Fence } else { Purpose::Pay },
-            signed: Signed {
-                bytes: vec![0, 1, 255, offset as u8],
-                hash: format!("hash-{offset}"),
-                base_block: "base".into(),
-                base_height: 100,
-                expires_height: 200,
-            },
+            signed: signed(format!("hash-{offset}"), offset as u8),
             moves: members.iter().map(|member| boarding(member, now_ms)).collect(),
             marks: Vec::new(),
             incarnation: held.incarnation.clone(),
@@ -209,11 +222,50 @@ impl World {
         }
     }
 
+    /// A payment without members: its nonce must be the next, unlike a fence's.
+    pub fn pay_nobody(&self, held: &Held, offset: u64) -> OpenAttempt {
+        OpenAttempt { purpose: Purpose::Pay, ..self.opening(held, offset, &[]) }
+    }
+
     pub async fn open(&self, held: &Held, offset: u64, members: &[Transfer]) -> Attempt {
         match self.store.open_attempt(self.opening(held, offset, members)).await.expect("open") {
             Opened::Stored(attempt) => *attempt,
             other => panic!("not stored: {other:?}"),
         }
+    }
+
+    /// Other bytes for the attempt, not yet stored.
+    pub fn variant(&self, held: &Held, attempt: &Attempt, number: u32) -> AddVariant {
+        let hash = format!("{}-variant-{number}", attempt.hash);
+        AddVariant {
+            attempt: attempt.id,
+            lane: held.lane.clone(),
+            epoch: held.epoch,
+            number,
+            kind: VariantKind::Replaces,
+            signed: signed(hash, 100 + number as u8),
+            marks: Vec::new(),
+            incarnation: held.incarnation.clone(),
+            now_ms: self.now_ms(),
+        }
+    }
+
+    /// Adds a variant and gives the attempt as it is then.
+    pub async fn vary(&self, held: &Held, attempt: &Attempt, number: u32) -> Attempt {
+        let added = self.store.add_variant(self.variant(held, attempt, number)).await;
+        assert!(matches!(added, Ok(Added::Stored(_))), "{added:?}");
+        self.attempt(attempt.id).await
+    }
+
+    pub async fn attempt(&self, id: AttemptId) -> Attempt {
+        self.store.attempt(id).await.expect("read").expect("a stored attempt")
+    }
+
+    /// Says what was seen of an attempt; false if nobody wants to know.
+    pub async fn sight(&self, held: &Held, id: AttemptId, seen: Sighting) -> bool {
+        let (lane, sightings) = (held.lane.clone(), vec![seen]);
+        let sight = Sight { attempt: id, lane, epoch: held.epoch, sightings, moves: Vec::new() };
+        self.store.sight(sight).await.expect("sight")
     }
 
     /// The settlement of an attempt by which the same happens to every member.

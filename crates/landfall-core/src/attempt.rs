@@ -1,11 +1,14 @@
 //! Attempts and their fates.
 //!
-//! **Invariant:** an attempt is stored, with its members moved, before its first byte is sent.
-//! **Invariant:** it is settled once; every fate is decided at finality.
+//! **Invariant:** an attempt is stored, with its members moved, before its first byte is sent; so
+//! is every variant of it.
+//! **Invariant:** it is settled once, whichever of its bytes landed; every fate is decided at
+//! finality.
 
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{AttemptId, Epoch, LaneId, Nonce, TransferId};
+use crate::lane::Mark;
 use crate::machine::RailName;
 
 /// What an attempt is for.
@@ -36,16 +39,63 @@ impl Purpose {
     }
 }
 
-/// A signed transaction before it is stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A block that signed bytes refer to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BaseBlock {
+    pub hash: String,
+    pub height: u64,
+}
+
+/// A signed transaction.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signed {
+    #[serde(skip)]
     pub bytes: Vec<u8>,
     /// The ledger's own name for these bytes.
     pub hash: String,
-    /// The block the bytes refer to, and the last height at which they can be included.
-    pub base_block: String,
-    pub base_height: u64,
-    pub expires_height: u64,
+    /// The block the bytes refer to; none on a ledger that wants none.
+    pub base: Option<BaseBlock>,
+    /// The last height at which they can be included; none if they never expire.
+    pub expires_height: Option<u64>,
+}
+
+/// What other bytes for the same attempt are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum VariantKind {
+    /// Does the same under other terms: a higher fee.
+    Replaces,
+    /// Does nothing, in the attempt's place.
+    Cancels,
+}
+
+impl VariantKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            VariantKind::Replaces => "replaces",
+            VariantKind::Cancels => "cancels",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<VariantKind> {
+        [VariantKind::Replaces, VariantKind::Cancels].into_iter().find(|kind| kind.as_str() == name)
+    }
+}
+
+/// Other bytes for the same attempt, under its nonce. At most one of them all lands, any of them
+/// may, and what becomes of one decides nothing about the others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Variant {
+    /// From 1, without holes.
+    pub number: u32,
+    pub kind: VariantKind,
+    /// The epoch under which it was stored.
+    pub epoch: Epoch,
+    /// Which of the lane's signatures it is.
+    pub seq: u64,
+    #[serde(flatten)]
+    pub signed: Signed,
+    pub opened_ms: u64,
 }
 
 /// One signed transaction.
@@ -58,12 +108,17 @@ pub struct Attempt {
     pub epoch: Epoch,
     pub nonce: Nonce,
     pub purpose: Purpose,
+    /// Which of the lane's signatures it is; 0 if it was stored before they were counted.
+    pub seq: u64,
     pub hash: String,
     #[serde(skip)]
     pub bytes: Vec<u8>,
-    pub base_block: String,
-    pub base_height: u64,
-    pub expires_height: u64,
+    /// See [`Signed::base`].
+    pub base: Option<BaseBlock>,
+    /// See [`Signed::expires_height`].
+    pub expires_height: Option<u64>,
+    /// Other bytes for it, by number.
+    pub variants: Vec<Variant>,
     /// Whom it carries, in the order of its actions: action `i` is for `members[i]`.
     pub members: Vec<TransferId>,
     pub opened_ms: u64,
@@ -87,6 +142,10 @@ pub enum Fate {
 /// Where and how an attempt landed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Landing {
+    /// Which of the attempt's hashes landed; none for its own, as in all records from before there
+    /// were variants. [`Attempt::landed_as`] tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
     pub block_height: u64,
     pub block_hash: String,
     /// One per member, in the order of the members.
@@ -156,6 +215,40 @@ pub enum CertificateKind {
 const SIGHTINGS_MAX: usize = 16;
 
 impl Attempt {
+    /// Every hash under which it may land: its own, then those of its variants.
+    pub fn hashes(&self) -> impl Iterator<Item = &str> {
+        let variants = self.variants.iter().map(|variant| variant.signed.hash.as_str());
+        std::iter::once(self.hash.as_str()).chain(variants)
+    }
+
+    /// What was signed under the hash, if it is one of its own.
+    pub fn signed_as(&self, hash: &str) -> Option<Signed> {
+        if self.hash == hash {
+            return Some(Signed {
+                bytes: self.bytes.clone(),
+                hash: self.hash.clone(),
+                base: self.base.clone(),
+                expires_height: self.expires_height,
+            });
+        }
+        let mut variants = self.variants.iter().map(|variant| &variant.signed);
+        variants.find(|signed| signed.hash == hash).cloned()
+    }
+
+    /// How far its lane has come with it.
+    pub fn mark(&self) -> Mark {
+        let seq = self.variants.iter().map(|variant| variant.seq).fold(self.seq, u64::max);
+        Mark { nonce: self.nonce, seq }
+    }
+
+    /// The hash that landed, once one has.
+    pub fn landed_as(&self) -> Option<&str> {
+        match &self.fate {
+            Some(Fate::Landed(landing)) => Some(landing.hash.as_deref().unwrap_or(&self.hash)),
+            _ => None,
+        }
+    }
+
     /// Whether a sighting adds nothing to those that are stored.
     pub fn has_heard(&self, new: &Sighting) -> bool {
         // A node may not say in which block: then what another has seen is another sighting.

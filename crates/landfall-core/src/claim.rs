@@ -2,8 +2,9 @@
 //!
 //! A registration in flight, a nullifier, a forwarder's nonce. A claim is *held* while its
 //! owner works, and ends *kept* (a lasting mark: this account is registered, this nullifier is
-//! spent) or *released* (proven that nothing happened). Either end wakes those who wait for it,
-//! in the same commit.
+//! spent; it remembers who held it) or *released* (proven that nothing happened). Either end wakes
+//! those who wait for it, in the same commit. What is part of what a client asks for is claimed in
+//! the commit that accepts it ([`NewTransfer::claims`](crate::NewTransfer)).
 
 use serde::{Deserialize, Serialize};
 
@@ -22,8 +23,9 @@ pub struct ClaimKey {
 pub enum Claimed {
     /// The asker owns it (now, or already).
     Yours,
-    /// It ended kept: the mark stands.
-    Kept,
+    /// It ended kept: the mark stands. Without an owner if whoever kept it never held it, or did
+    /// so before owners were remembered.
+    Kept { owner: Option<TransferId> },
     /// Somebody else owns it; the asker now waits and is made due when it ends.
     Held { owner: TransferId },
 }

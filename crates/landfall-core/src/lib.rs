@@ -7,6 +7,7 @@
 //!
 //! Not here: tokio, sockets, files, any ledger's encoder.
 
+pub mod accepting;
 pub mod attempt;
 pub mod claim;
 pub mod clock;
@@ -19,6 +20,7 @@ pub mod lane;
 pub mod ledger;
 pub mod machine;
 pub mod near;
+pub mod opening;
 pub mod plain;
 pub mod queue;
 pub mod rail;
@@ -28,14 +30,15 @@ pub mod transfer;
 pub mod wound;
 
 pub use attempt::{
-    Attempt, Certificate, CertificateKind, Fate, Landing, Outcome, Purpose, Sighting,
+    Attempt, BaseBlock, Certificate, CertificateKind, Fate, Landing, Outcome, Purpose, Sighting,
+    Variant, VariantKind,
 };
 pub use claim::{ClaimEnd, ClaimKey, Claimed};
 pub use clock::Clock;
 pub use courier::Courier;
 pub use field::BadField;
 pub use ids::{AttemptId, Epoch, Fingerprint, LaneId, Nonce, TransferId};
-pub use lane::Lane;
+pub use lane::{Lane, Mark};
 pub use machine::{AttemptStages, Event, Illegal, Payload, RailName, Stage, State};
 pub use plain::plain;
 pub use trail::{Fault, Note, TrailEntry, TrailEvent};

@@ -3,9 +3,10 @@
 //! MUSTs for every store:
 //! - an answer is given after a commit that survives `kill -9`;
 //! - a batch of independent moves applies each or calls it stale; nothing in between;
-//! - `open_attempt` and `settle` are all or nothing;
-//! - an attempt opened under another incarnation of the store is refused;
-//! - an old epoch stores neither an attempt, nor a sighting, nor a settlement;
+//! - each opening of a batch, and each settlement, is all or nothing;
+//! - what may be opened, and which variants may be added, is as [`crate::opening`] says;
+//! - an old epoch stores neither an attempt, nor a variant, nor a sighting, nor a settlement;
+//! - a transfer is accepted with all that it claims, or not at all;
 //! - idempotency keys are unique per (rail, tenant) for ever;
 //! - due times and leases are compared with the store's own clock.
 //!
@@ -14,10 +15,10 @@
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::attempt::{Attempt, Fate, Purpose, Sighting, Signed};
+use crate::attempt::{Attempt, Fate, Purpose, Sighting, Signed, Variant, VariantKind};
 use crate::claim::{ClaimKey, Claimed};
 use crate::ids::{AttemptId, Epoch, LaneId, Nonce, TransferId};
-use crate::lane::Lane;
+use crate::lane::{Lane, Mark};
 use crate::machine::{RailName, Stage, State};
 use crate::trail::TrailEntry;
 use crate::transfer::{Move, NewTransfer, Transfer};
@@ -48,6 +49,12 @@ pub enum Accepted {
     Already(Transfer),
     /// The same key with another fingerprint. Nothing happened.
     Conflict(Transfer),
+    /// The key is new, but this, the first such of its claims, is held or kept. Nothing happened.
+    /// The owner is none where [`Claimed::Kept`] has none.
+    Claimed {
+        key: ClaimKey,
+        owner: Option<TransferId>,
+    },
 }
 
 /// The answer to one move.
@@ -78,9 +85,9 @@ pub struct OpenAttempt {
     pub signed: Signed,
     /// One per member, in the order of the actions. The store puts the new attempt's id in each.
     pub moves: Vec<Move>,
-    /// Nonces that the opener knows to be stored, by lane, of this lane and of others. A store
-    /// whose lanes are behind any of them has forgotten an attempt that may have been sent.
-    pub marks: Vec<(LaneId, Nonce)>,
+    /// How far the opener knows lanes to have come, this lane and others. A store whose lanes are
+    /// behind any of them has forgotten something that may have been sent.
+    pub marks: Vec<(LaneId, Mark)>,
     /// The store's incarnation under which the opener has looked its lanes over. A store that has
     /// lived on in another one may have forgotten what others stored: all lanes must be looked
     /// over again first.
@@ -89,8 +96,9 @@ pub struct OpenAttempt {
 }
 
 impl OpenAttempt {
-    /// The attempt as it is once a store has opened it under `id`.
-    pub fn opened_as(&self, id: AttemptId) -> Attempt {
+    /// The attempt as it is once a store has opened it under `id`, as the lane's `seq`-th
+    /// signature.
+    pub fn opened_as(&self, id: AttemptId, seq: u64) -> Attempt {
         Attempt {
             id,
             rail: self.rail,
@@ -98,11 +106,12 @@ impl OpenAttempt {
             epoch: self.epoch,
             nonce: self.nonce,
             purpose: self.purpose,
+            seq,
             hash: self.signed.hash.clone(),
             bytes: self.signed.bytes.clone(),
-            base_block: self.signed.base_block.clone(),
-            base_height: self.signed.base_height,
+            base: self.signed.base.clone(),
             expires_height: self.signed.expires_height,
+            variants: Vec::new(),
             members: self.moves.iter().map(|step| step.id).collect(),
             opened_ms: self.now_ms,
             sightings: Vec::new(),
@@ -126,6 +135,76 @@ pub enum Opened {
     StaleNonce,
     /// These members have moved meanwhile. Nothing happened.
     StaleMembers(Vec<TransferId>),
+}
+
+/// Other bytes to be stored for an attempt that is open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AddVariant {
+    pub attempt: AttemptId,
+    pub lane: LaneId,
+    pub epoch: Epoch,
+    /// The next after those that are stored, from 1.
+    pub number: u32,
+    pub kind: VariantKind,
+    pub signed: Signed,
+    /// As of an opening.
+    pub marks: Vec<(LaneId, Mark)>,
+    /// As of an opening.
+    pub incarnation: String,
+    pub now_ms: u64,
+}
+
+impl AddVariant {
+    /// The variant as it is once a store has added it as the lane's `seq`-th signature.
+    pub fn stored_as(&self, seq: u64) -> Variant {
+        let (number, kind, epoch) = (self.number, self.kind, self.epoch);
+        Variant { number, kind, epoch, seq, signed: self.signed.clone(), opened_ms: self.now_ms }
+    }
+}
+
+/// The answer to adding a variant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Added {
+    Stored(Box<Variant>),
+    /// The lease epoch is old, the attempt is another lane's, or the lane is halted and this
+    /// cancels nothing. Nothing happened.
+    Fenced(String),
+    /// The store is behind the caller's marks. Nothing happened.
+    Behind(String),
+    /// The store's incarnation is another. Nothing happened.
+    Restarted,
+    /// The attempt is decided. Nothing happened.
+    Decided,
+    /// The number is not the next: somebody else has added one, or this one is stored. Nothing
+    /// happened.
+    StaleNumber,
+}
+
+/// What was seen of an open attempt, with what that shows of its members.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sight {
+    pub attempt: AttemptId,
+    pub lane: LaneId,
+    pub epoch: Epoch,
+    pub sightings: Vec<Sighting>,
+    /// Of members, forwards or back. Each applies only to one that is as it expects and is carried
+    /// by this attempt, and leaves it there; others are left out.
+    pub moves: Vec<Move>,
+}
+
+impl Sight {
+    /// A move that would take its transfer out of the attempt is a mistake of ours.
+    pub fn check(&self) -> Result<()> {
+        let ours = Some(self.attempt);
+        let leaves = |step: &&Move| step.from_attempt != ours || step.attempt != ours;
+        match self.moves.iter().find(leaves) {
+            None => Ok(()),
+            Some(step) => Err(StoreError::Corrupt(format!(
+                "a sighting of attempt {} moves transfer {} in or out of it",
+                self.attempt, step.id
+            ))),
+        }
+    }
 }
 
 /// A decision about an open attempt.
@@ -203,18 +282,30 @@ pub trait Store: Send + Sync + 'static {
         self.identity().await.map(|_| ())
     }
 
-    /// Accepts new transfers; one answer each, in order. The same key twice in one batch is decided
-    /// in order. Ids MUST grow: one that was given is never given again, so that a store which
-    /// does has gone back.
+    /// Accepts new transfers; one answer each, in order. The same key, or the same claim, twice in
+    /// one batch is decided in order; of one transfer its key is looked at before its claims. Ids
+    /// MUST grow: one that was given is never given again, so that a store which does has gone
+    /// back.
     async fn accept(&self, batch: Vec<NewTransfer>) -> Result<Vec<Accepted>>;
     async fn apply(&self, moves: Vec<Move>) -> Result<AppliedBatch>;
 
+    /// Opens attempts in one commit; one answer each, in order. Each is decided as those before it
+    /// have left the store, so that nonces in a row can be opened together, and those after one
+    /// that was refused are stale.
     /// A fence is opened on a halted lane, too, and may leave nonces out: it carries nobody, and is
     /// landed above whatever a store may have forgotten.
-    async fn open_attempt(&self, open: OpenAttempt) -> Result<Opened>;
+    async fn open(&self, batch: Vec<OpenAttempt>) -> Result<Vec<Opened>>;
+    /// Opens one.
+    async fn open_attempt(&self, open: OpenAttempt) -> Result<Opened> {
+        let unanswered = || StoreError::Unavailable("an opening was not answered".into());
+        self.open(vec![open]).await?.pop().ok_or_else(unanswered)
+    }
+    /// Adds other bytes to an open attempt. A variant that cancels is added on a halted lane, too.
+    async fn add_variant(&self, add: AddVariant) -> Result<Added>;
     async fn settle(&self, settlement: Settlement) -> Result<Settled>;
-    /// Adds a sighting to an open attempt. False if the epoch is old or it is decided.
-    async fn sight(&self, attempt: AttemptId, epoch: Epoch, sighting: Sighting) -> Result<bool>;
+    /// Adds sightings to an open attempt and moves its members, in one commit. False, and nothing
+    /// happened, if the epoch is old or the attempt is decided, unknown or another lane's.
+    async fn sight(&self, sight: Sight) -> Result<bool>;
 
     /// Open attempts of a lane, by nonce.
     async fn open_attempts(&self, lane: &LaneId) -> Result<Vec<Attempt>>;
@@ -230,6 +321,8 @@ pub trait Store: Send + Sync + 'static {
     ) -> Result<Vec<Attempt>>;
     async fn attempt(&self, id: AttemptId) -> Result<Option<Attempt>>;
     async fn attempt_at(&self, lane: &LaneId, nonce: Nonce) -> Result<Option<Attempt>>;
+    /// The newest attempt of the rail that has this hash, its own or a variant's.
+    async fn attempt_of(&self, rail: RailName, hash: &str) -> Result<Option<Attempt>>;
     /// Decided attempts of a rail with ids above `after`, by id, for audits.
     async fn attempts_page(
         &self,
@@ -280,8 +373,8 @@ pub trait Store: Send + Sync + 'static {
     async fn halt(&self, lane: &LaneId, reason: &str) -> Result<()>;
     /// Ends a halt by an operator's word: attempts go on above `ledger_nonce` (never below the
     /// lane's own next), which no stored attempt needs to explain. Nobody holds the lane then, and
-    /// its epoch is at least the time in milliseconds: holders whom the store has forgotten are
-    /// past, too, however often it went back.
+    /// its epoch and its count of signatures are at least the time in milliseconds: holders and
+    /// variants that the store has forgotten are past, too, however often it went back.
     async fn adopt(&self, lane: &LaneId, ledger_nonce: Nonce) -> Result<()>;
     async fn lanes(&self) -> Result<Vec<Lane>>;
 }

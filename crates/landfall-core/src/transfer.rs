@@ -3,7 +3,7 @@
 //! **Invariant:** [`Move`] is the only way a state changes, and [`Move::fire`] the only way to
 //! make one that does: every step goes through [`State::next`].
 
-use crate::claim::ClaimEnd;
+use crate::claim::{ClaimEnd, ClaimKey};
 use crate::ids::{AttemptId, Fingerprint, TransferId};
 use crate::machine::{Event, Illegal, Payload, State};
 use crate::trail::{Fault, Note, TrailEntry};
@@ -54,6 +54,9 @@ pub struct NewTransfer {
     pub due_ms: Option<u64>,
     pub created_ms: u64,
     pub trail: Vec<TrailEntry>,
+    /// What it claims in the commit that accepts it, all or nothing. It holds them then, until its
+    /// moves end them.
+    pub claims: Vec<ClaimKey>,
 }
 
 impl NewTransfer {
@@ -82,6 +85,7 @@ impl NewTransfer {
             due_ms: None,
             created_ms: now_ms,
             trail,
+            claims: Vec::new(),
         })
     }
 }

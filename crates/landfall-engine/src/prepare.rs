@@ -73,7 +73,7 @@ async fn sort(runner: &Arc<Runner>, batch: Vec<Transfer>) -> Vec<(Transfer, Clai
     for ((transfer, key), claimed) in needy.into_iter().zip(answers) {
         match claimed {
             Claimed::Yours => owners.push((transfer, key)),
-            Claimed::Kept => {
+            Claimed::Kept { .. } => {
                 runner.remember([key.clone()]);
                 met.push((transfer, Some(key)));
             }

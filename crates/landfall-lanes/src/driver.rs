@@ -361,13 +361,13 @@ impl Driver {
 
     /// The mistake of a wounded build.
     async fn send_too_early(&self, open: &OpenAttempt) {
-        let attempt = open.opened_as(AttemptId(0));
+        let attempt = open.opened_as(AttemptId(0), 0);
         self.handle.ledger.ledger.broadcast(&attempt, 0).await;
     }
 
     /// Remembers the attempt outside the store; nothing is sent before that is done.
     fn mark(&self, epoch: Epoch, attempt: &Attempt) -> Result<(), String> {
-        let written = self.shared.high_water.record(&attempt.lane, epoch, attempt.nonce);
+        let written = self.shared.high_water.record(&attempt.lane, epoch, attempt.mark());
         if written.is_ok() {
             self.owner().calm("high_water");
         }

@@ -1,12 +1,12 @@
 //! What this instance has seen of the store, so that a store that forgot is noticed.
 //!
-//! Per lane the newest epoch and nonce, the store's identity, and the incarnation in which it was
+//! Per lane the newest epoch, nonce and count of signatures, the store's identity, and the incarnation in which it was
 //! last looked over, in memory and in a small file.
 //! **Invariant:** a mark is recorded after its attempt is stored and before its first byte is
 //! sent. A store that is behind a mark has forgotten an attempt that may have been sent.
 //!
 //! The file is a log of lines, `store ID ;`, `life INCARNATION ;`, `noticed INCARNATION AT_MS ;` or
-//! `lane EPOCH NONCE NAME ;`, rewritten when opened and when it has grown. Each begins on a new
+//! `lane EPOCH NONCE SEQ NAME ;` (without the count, where an older release wrote it), rewritten when opened and when it has grown. Each begins on a new
 //! line and ends with its semicolon, so that one torn by a full disk spoils neither itself nor the
 //! next. It is not synced: it guards against stores that go back, not against power loss, after
 //! which the ledger's own nonces tell.
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use landfall_core::guard::{self, Guard};
 use landfall_core::wound::{self, Wound};
-use landfall_core::{Epoch, Lane, LaneId, Nonce};
+use landfall_core::{Epoch, Lane, LaneId, Mark, Nonce};
 use parking_lot::Mutex;
 
 /// The marks of one instance.
@@ -28,7 +28,7 @@ pub struct HighWater {
 
 /// The marks of all lanes at one moment.
 #[derive(Debug, Clone)]
-pub struct Remembered(BTreeMap<LaneId, (Epoch, Nonce)>);
+pub struct Remembered(BTreeMap<LaneId, (Epoch, Mark)>);
 
 impl Remembered {
     /// The lanes that have marks.
@@ -37,13 +37,20 @@ impl Remembered {
     }
 
     fn check_lane(&self, id: &LaneId, lane: Option<&Lane>) -> Result<(), String> {
-        let Some((epoch, nonce)) = self.0.get(id).copied() else {
+        let Some((epoch, mark)) = self.0.get(id).copied() else {
             return Ok(());
         };
+        let nonce = mark.nonce;
         let Some(lane) = lane else {
             return Err(format!("the store has forgotten lane {id}, used up to nonce {nonce}"));
         };
         let next = lane.next_nonce.unwrap_or_default();
+        if lane.epoch >= epoch && next > nonce && lane.seq < mark.seq {
+            return Err(format!(
+                "the store is behind on lane {id}: it has {} signatures, but {} were stored",
+                lane.seq, mark.seq
+            ));
+        }
         if lane.epoch < epoch || next <= nonce {
             return Err(format!(
                 "the store is behind on lane {id}: it has epoch {} and next nonce {next}, but an \
@@ -61,7 +68,7 @@ struct Marks {
     life: Option<String>,
     /// A life that was not looked over yet, and when it was first met, in Unix time.
     noticed: Option<(String, u64)>,
-    lanes: BTreeMap<LaneId, (Epoch, Nonce)>,
+    lanes: BTreeMap<LaneId, (Epoch, Mark)>,
     log: Option<Log>,
 }
 
@@ -133,16 +140,16 @@ impl HighWater {
         known.inspect_err(|_| guard::met(Guard::MarksBehind)).or_else(unnoted)
     }
 
-    /// The newest nonce of each lane.
-    pub fn marks(&self) -> Vec<(LaneId, Nonce)> {
+    /// How far each lane has come.
+    pub fn marks(&self) -> Vec<(LaneId, Mark)> {
         let marks = self.marks.lock();
-        marks.lanes.iter().map(|(lane, (_, nonce))| (lane.clone(), *nonce)).collect()
+        marks.lanes.iter().map(|(lane, (_, mark))| (lane.clone(), *mark)).collect()
     }
 
     /// Says which attempt of ours an adoption has not reckoned with, if any: one above all that the
     /// adopted lane has passed may still land.
     pub fn check_adopted(&self, lanes: &[Lane]) -> Result<(), String> {
-        for (id, nonce) in self.marks() {
+        for (id, Mark { nonce, .. }) in self.marks() {
             let adopted = lanes.iter().find(|lane| lane.id == id);
             let next = adopted.and_then(|lane| lane.next_nonce).unwrap_or_default();
             if next <= nonce {
@@ -156,12 +163,13 @@ impl HighWater {
         Ok(())
     }
 
-    /// Remembers that an attempt was stored.
-    pub fn record(&self, lane: &LaneId, epoch: Epoch, nonce: Nonce) -> io::Result<()> {
+    /// Remembers that an attempt, or a variant of one, was stored.
+    pub fn record(&self, lane: &LaneId, epoch: Epoch, mark: Mark) -> io::Result<()> {
         let mut marks = self.marks.lock();
         let known = marks.lanes.get(lane).copied();
         let before = known.unwrap_or_default();
-        let after = (before.0.max(epoch), before.1.max(nonce));
+        let nonce = before.1.nonce.max(mark.nonce);
+        let after = (before.0.max(epoch), Mark { nonce, seq: before.1.seq.max(mark.seq) });
         if after == before {
             return Ok(());
         }
@@ -222,7 +230,7 @@ impl HighWater {
         let mut lines = format!("\nforget ;\nstore {store} ;");
         for lane in lanes {
             if let Some(next) = lane.next_nonce {
-                let last = Nonce(next.0.saturating_sub(1));
+                let last = Mark { nonce: Nonce(next.0.saturating_sub(1)), seq: lane.seq };
                 marks.lanes.insert(lane.id.clone(), (lane.epoch, last));
                 lines.push_str(&line(&lane.id, lane.epoch, last));
             }
@@ -244,6 +252,13 @@ impl Log {
 }
 
 impl Marks {
+    fn read_lane(&mut self, epoch: &str, nonce: &str, seq: &str, name: &str) {
+        if let (Ok(epoch), Ok(nonce), Ok(seq)) = (epoch.parse(), nonce.parse(), seq.parse()) {
+            let mark = Mark { nonce: Nonce(nonce), seq };
+            self.lanes.insert(LaneId::new(name), (Epoch(epoch), mark));
+        }
+    }
+
     fn append(&mut self, lines: &str) -> io::Result<()> {
         let Some(log) = &mut self.log else { return Ok(()) };
         log.file.write_all(lines.as_bytes())?;
@@ -265,8 +280,8 @@ fn unnoted(forgotten: String) -> Result<(), String> {
     }
 }
 
-fn line(lane: &LaneId, epoch: Epoch, nonce: Nonce) -> String {
-    format!("\nlane {epoch} {nonce} {lane} ;")
+fn line(lane: &LaneId, epoch: Epoch, Mark { nonce, seq }: Mark) -> String {
+    format!("\nlane {epoch} {nonce} {seq} {lane} ;")
 }
 
 /// Reads whole lines only: a torn one was never relied upon.
@@ -281,11 +296,8 @@ fn parse(text: &str) -> Marks {
             ["noticed", incarnation, at_ms, ";"] => {
                 marks.noticed = at_ms.parse().ok().map(|at_ms| (incarnation.to_owned(), at_ms));
             }
-            ["lane", epoch, nonce, name, ";"] => {
-                if let (Ok(epoch), Ok(nonce)) = (epoch.parse(), nonce.parse()) {
-                    marks.lanes.insert(LaneId::new(name), (Epoch(epoch), Nonce(nonce)));
-                }
-            }
+            ["lane", epoch, nonce, name, ";"] => marks.read_lane(epoch, nonce, "0", name),
+            ["lane", epoch, nonce, seq, name, ";"] => marks.read_lane(epoch, nonce, seq, name),
             _ => {}
         }
     }
@@ -294,7 +306,7 @@ fn parse(text: &str) -> Marks {
 
 fn render(marks: &Marks) -> String {
     let store = marks.store.iter().map(|id| format!("\nstore {id} ;"));
-    let lanes = marks.lanes.iter().map(|(lane, (epoch, nonce))| line(lane, *epoch, *nonce));
+    let lanes = marks.lanes.iter().map(|(lane, (epoch, mark))| line(lane, *epoch, *mark));
     let life = marks.life.iter().map(|life| format!("\nlife {life} ;"));
     let noticed = marks.noticed.iter();
     let noticed = noticed.map(|(life, at_ms)| format!("\nnoticed {life} {at_ms} ;"));
@@ -315,6 +327,7 @@ mod tests {
             lease_until_ms: 0,
             base_nonce: Some(Nonce(0)),
             next_nonce: Some(Nonce(next)),
+            seq: 0,
             halted: None,
         }
     }
@@ -326,7 +339,10 @@ mod tests {
         let marks = HighWater { marks: Mutex::new(Marks { log, ..Marks::default() }) };
         assert_eq!(marks.check_store("s1"), Ok(()));
         assert_eq!(marks.check_store("s1"), Ok(()));
-        assert!(marks.record(&lane(1, 1).id, Epoch(1), Nonce(1)).is_err(), "nothing is sent");
+        assert!(
+            marks.record(&lane(1, 1).id, Epoch(1), Nonce(1).into()).is_err(),
+            "nothing is sent"
+        );
         assert_eq!(marks.marks(), []);
     }
 
@@ -336,7 +352,7 @@ mod tests {
         let path = folder.path().join("high-water");
         let marks = HighWater::open(&path).unwrap();
         marks.check_store("s1").unwrap();
-        marks.record(&lane(0, 0).id, Epoch(3), Nonce(7)).unwrap();
+        marks.record(&lane(0, 0).id, Epoch(3), Nonce(7).into()).unwrap();
         drop(marks);
 
         let marks = HighWater::open(&path).unwrap();
@@ -351,14 +367,42 @@ mod tests {
         assert_eq!(marks.check_store("s1"), Ok(()));
     }
 
+    /// A variant takes no nonce: only the count tells that one is gone.
+    #[test]
+    fn a_store_that_forgot_a_variant_is_noticed_after_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("high-water");
+        let marks = HighWater::open(&path).unwrap();
+        let id = lane(0, 0).id;
+        marks.record(&id, Epoch(3), Mark { nonce: Nonce(7), seq: 4 }).unwrap();
+        marks.record(&id, Epoch(3), Mark { nonce: Nonce(7), seq: 5 }).unwrap();
+        drop(marks);
+        let marks = HighWater::open(&path).unwrap();
+        let check = |seq| {
+            let lane = Lane { seq, ..lane(3, 8) };
+            marks.check_lane(&marks.remembered(), &id, Some(&lane))
+        };
+        assert_eq!((check(5), check(6)), (Ok(()), Ok(())));
+        assert!(check(4).is_err());
+    }
+
+    #[test]
+    fn marks_of_the_release_before_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("high-water");
+        std::fs::write(&path, "\nstore s1 ;\nlane 3 7 a ;").unwrap();
+        let marks = HighWater::open(&path).unwrap();
+        assert_eq!(marks.marks(), [(LaneId::new("a"), Nonce(7).into())]);
+    }
+
     #[test]
     fn what_is_stored_while_the_store_is_read_is_no_sign_that_it_forgot() {
         let marks = HighWater::in_memory();
         let id = lane(0, 0).id;
-        marks.record(&id, Epoch(3), Nonce(7)).unwrap();
+        marks.record(&id, Epoch(3), Nonce(7).into()).unwrap();
         let before = marks.remembered();
         let read = lane(3, 8);
-        marks.record(&id, Epoch(3), Nonce(8)).unwrap();
+        marks.record(&id, Epoch(3), Nonce(8).into()).unwrap();
         assert_eq!(marks.check_lane(&before, &id, Some(&read)), Ok(()));
         assert!(marks.check_lane(&marks.remembered(), &id, Some(&read)).is_err());
         marks.accept("s1", &[lane(1, 4)]).unwrap();
@@ -383,12 +427,12 @@ mod tests {
         let id = lane(0, 0).id;
         let mut length = 0;
         let newest = (1..).map(Nonce).find(|nonce| {
-            marks.record(&id, Epoch(3), *nonce).unwrap();
+            marks.record(&id, Epoch(3), (*nonce).into()).unwrap();
             let before = std::mem::replace(&mut length, path.metadata().unwrap().len());
             length < before
         });
         drop(marks);
-        assert_eq!(HighWater::open(&path).unwrap().marks(), [(id, newest.unwrap())]);
+        assert_eq!(HighWater::open(&path).unwrap().marks(), [(id, newest.unwrap().into())]);
     }
 
     #[test]
@@ -397,12 +441,12 @@ mod tests {
         let path = folder.path().join("high-water");
         let marks = HighWater::open(&path).unwrap();
         let id = lane(0, 0).id;
-        marks.record(&id, Epoch(3), Nonce(7)).unwrap();
+        marks.record(&id, Epoch(3), Nonce(7).into()).unwrap();
         let read_only = File::open(&path).unwrap();
         marks.marks.lock().log.as_mut().unwrap().file = read_only;
         for _ in 0..2 {
-            marks.record(&id, Epoch(3), Nonce(8)).unwrap_err();
-            assert_eq!(marks.marks(), [(id.clone(), Nonce(7))]);
+            marks.record(&id, Epoch(3), Nonce(8).into()).unwrap_err();
+            assert_eq!(marks.marks(), [(id.clone(), Nonce(7).into())]);
         }
     }
 
@@ -433,7 +477,7 @@ mod tests {
     #[test]
     fn an_adoption_below_what_this_instance_has_stored_is_not_enough() {
         let marks = HighWater::in_memory();
-        marks.record(&lane(0, 0).id, Epoch(3), Nonce(7)).unwrap();
+        marks.record(&lane(0, 0).id, Epoch(3), Nonce(7).into()).unwrap();
         assert!(marks.check_adopted(&[lane(9, 7)]).is_err());
         assert!(marks.check_adopted(&[]).is_err(), "the lane is not there at all");
         assert_eq!(marks.check_adopted(&[lane(1, 8)]), Ok(()), "epochs may start anew");
@@ -445,7 +489,7 @@ mod tests {
         let path = folder.path().join("high-water");
         let marks = HighWater::open(&path).unwrap();
         marks.check_store("s1").unwrap();
-        marks.record(&lane(0, 0).id, Epoch(3), Nonce(7)).unwrap();
+        marks.record(&lane(0, 0).id, Epoch(3), Nonce(7).into()).unwrap();
         marks.accept("s2", &[lane(1, 4)]).unwrap();
         drop(marks);
         let marks = HighWater::open(&path).unwrap();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use landfall_core::attempt::Sighting;
 use landfall_core::guard::{self, Guard};
 use landfall_core::ledger::{Broadcast, Later, Look, Manner};
-use landfall_core::store::{Settled, Settlement, StoreError};
+use landfall_core::store::{Settled, Settlement, Sight, StoreError};
 use landfall_core::wound::{self, Wound};
 use landfall_core::{
     Attempt, Certificate, CertificateKind, Epoch, Fate, Landing, Nonce, Purpose, Transfer,
@@ -332,7 +332,14 @@ impl Resolve {
             if attempt.has_heard(&sighting) {
                 continue;
             }
-            match self.shared.store.sight(attempt.id, self.epoch, sighting.clone()).await {
+            let sight = Sight {
+                attempt: attempt.id,
+                lane: attempt.lane.clone(),
+                epoch: self.epoch,
+                sightings: vec![sighting.clone()],
+                moves: Vec::new(),
+            };
+            match self.shared.store.sight(sight).await {
                 Ok(true) => attempt.sightings.push(sighting),
                 Ok(false) => return Seen::Fenced,
                 Err(_) => return Seen::Unknown,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use landfall_core::store::{StoreError, StoreIdentity};
-use landfall_core::{Lane, Nonce};
+use landfall_core::{Lane, Mark, Nonce};
 
 use crate::fleet::{ActiveLedger, Shared};
 use crate::handle::{LaneHandle, TroubleAt};
@@ -235,9 +235,9 @@ pub(crate) async fn learn(shared: &Arc<Shared>) {
             return shared.suspect(&reason);
         }
         let last = lane.next_nonce.map(|next| Nonce(next.0.saturating_sub(1)));
-        if let Some(last) = last.filter(|last| Some(*last) > lane.base_nonce) {
+        if let Some(nonce) = last.filter(|last| Some(*last) > lane.base_nonce) {
             // Only a help: what this instance opens itself is recorded before it is sent.
-            let _ = shared.high_water.record(&lane.id, lane.epoch, last);
+            let _ = shared.high_water.record(&lane.id, lane.epoch, Mark { nonce, seq: lane.seq });
         }
     }
 }

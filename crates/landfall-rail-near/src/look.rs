@@ -33,7 +33,7 @@ use crate::node::{Chained, Nodes, Sight, unavailable};
 use crate::outcome::{self, Meaning, Parties};
 use crate::quorum::Said;
 use crate::settings::NearSettings;
-use crate::testimony::{Question, Statement, testify, veto};
+use crate::testimony::{Question, Statement, expiry, testify, veto};
 use crate::witness::{self, Judgement, Witness};
 
 /// Block heights kept by hash. Attempts of many lanes land in the same few blocks.
@@ -121,7 +121,7 @@ impl Looker {
         // Lanes that landed in the same block ask once.
         let asking = cell.get_or_try_init(|| height_of(nodes, &block_hash));
         let block_height = *asking.await?;
-        Ok(Look::Landed(Landing { block_height, block_hash, outcomes }))
+        Ok(Look::Landed(Landing { hash: None, block_height, block_hash, outcomes }))
     }
 
     /// One outcome per member of a reverted batch.
@@ -444,7 +444,7 @@ fn certificate(
     let why = match kind {
         CertificateKind::Expired => {
             let last = witnesses.iter().map(|one| one.expires_height).max();
-            format!("its block hash expired at {}", last.unwrap_or(attempt.expires_height))
+            format!("its block hash expired at {}", last.unwrap_or(expiry(attempt)))
         }
         _ => format!("its nonce {} was passed by a later attempt of ours", attempt.nonce),
     };
@@ -456,7 +456,7 @@ fn certificate(
     let evidence = json!({
         "tx_hash": attempt.hash,
         "nonce": attempt.nonce,
-        "base_height": attempt.base_height,
+        "base_height": attempt.base.as_ref().map(|base| base.height),
         "expires_height": attempt.expires_height,
         "passed_by": passed_by.filter(|one| one.landed_height.is_some()).map(|one| json!({
             "tx_hash": one.hash, "nonce": one.nonce, "landed_height": one.landed_height,

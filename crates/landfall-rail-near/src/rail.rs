@@ -15,7 +15,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::StreamExt as _;
 use futures::future::join_all;
-use landfall_core::attempt::Signed;
+use landfall_core::attempt::{BaseBlock, Signed};
 use landfall_core::claim::ClaimKey;
 use landfall_core::clock::Clock;
 use landfall_core::guard::{self, Guard};
@@ -453,9 +453,8 @@ impl Rail for NearRail {
         Ok(Signed {
             bytes,
             hash,
-            base_block: base.text.clone(),
-            base_height: base.height,
-            expires_height: base.height.saturating_add(validity),
+            base: Some(BaseBlock { hash: base.text.clone(), height: base.height }),
+            expires_height: Some(base.height.saturating_add(validity)),
         })
     }
 

@@ -7,7 +7,7 @@
 
 use futures::future::join_all;
 use landfall_core::Attempt;
-use landfall_core::attempt::Sighting;
+use landfall_core::attempt::{BaseBlock, Sighting};
 use landfall_core::guard::{self, Guard};
 use landfall_core::rail::RailError;
 use landfall_core::wound::{self, Wound};
@@ -56,19 +56,19 @@ async fn statement(
     let at_final = nodes.key_on(endpoint, account, key, At::Final).await?;
     let (final_height, nonce) = (at_final.height, at_final.value.map(|key| key.nonce));
     let used = nonce.is_some_and(|nonce| nonce >= attempt.nonce.0);
-    let expires_height = match !used && final_height > attempt.expires_height {
+    let expires_height = match !used && final_height > expiry(attempt) {
         true => expiry_on(nodes, attempt, question.validity, endpoint).await?,
-        false => attempt.expires_height,
+        false => expiry(attempt),
     };
     let early = if wound::is(Wound::ExpiresEarly) { 20 } else { 0 };
     let expired = final_height.saturating_add(early) > expires_height;
-    if final_height > attempt.expires_height && !expired {
+    if final_height > expiry(attempt) && !expired {
         guard::met(Guard::NotExpiredYet);
     }
     let decides = used || expired;
     if decides && !wound::is(Wound::HistoryUnchecked) {
         // An error here means that the node does not keep the history: it is no witness.
-        let base = nodes.key_on(endpoint, account, key, At::Hash(&attempt.base_block)).await;
+        let base = nodes.key_on(endpoint, account, key, At::Hash(&base(attempt)?.hash)).await;
         base.inspect_err(|_| guard::met(Guard::HistoryGone))?;
     }
     let passed = match passing {
@@ -121,7 +121,7 @@ pub async fn expiry_on(
     validity: Option<u64>,
     endpoint: usize,
 ) -> Result<u64, RailError> {
-    let base = match nodes.block_on(endpoint, json!(attempt.base_block)).await? {
+    let base = match nodes.block_on(endpoint, json!(base(attempt)?.hash)).await? {
         Chained::Block(block) => block.height,
         Chained::Unknown => return Err(unavailable("the node does not keep the base block")),
     };
@@ -129,7 +129,19 @@ pub async fn expiry_on(
         Some(blocks) => blocks,
         None => nodes.validity_on(endpoint).await?,
     };
-    Ok(attempt.expires_height.max(base.saturating_add(validity)))
+    Ok(expiry(attempt).max(base.saturating_add(validity)))
+}
+
+/// The block its bytes refer to. Everything signed here has one: what has none is nobody's to judge
+/// here.
+fn base(attempt: &Attempt) -> Result<&BaseBlock, RailError> {
+    attempt.base.as_ref().ok_or_else(|| unavailable("the attempt names no base block"))
+}
+
+/// The last height at which its bytes can be included, as it was noted when they were signed: what
+/// has none never expires.
+pub fn expiry(attempt: &Attempt) -> u64 {
+    attempt.expires_height.unwrap_or(u64::MAX)
 }
 
 /// The block in which a later attempt of ours landed.

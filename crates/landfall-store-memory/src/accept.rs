@@ -1,4 +1,4 @@
-//! New transfers: created, already there, or in conflict.
+//! New transfers: created, already there, in conflict, or after something that is claimed.
 //!
 //! **Invariant:** a key, once taken, belongs to its transfer for ever.
 
@@ -22,7 +22,10 @@ impl Tables {
         match known {
             Some(stored) if same(stored) => Accepted::Already(stored.clone()),
             Some(stored) => Accepted::Conflict(stored.clone()),
-            None => Accepted::Created(self.create(key, new)),
+            None => match self.taken(&new.claims) {
+                Some((key, owner)) => Accepted::Claimed { key, owner },
+                None => Accepted::Created(self.create(key, new)),
+            },
         }
     }
 
@@ -32,6 +35,9 @@ impl Tables {
         self.keys.insert(key, id);
         self.trails.insert(id, new.trail);
         self.transfers.insert(id, transfer.clone());
+        for key in new.claims {
+            self.claim(key, id);
+        }
         transfer
     }
 

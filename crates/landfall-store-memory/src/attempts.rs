@@ -1,67 +1,81 @@
-//! Attempts: opened with their members moved, seen, settled once.
+//! Attempts: opened with their members moved, given variants, seen, settled once.
 //!
 //! **Invariant:** a lane's nonce is used by one stored attempt and never given back.
 //! **Invariant:** once an attempt is decided, no transfer is carried by it.
 
-use std::collections::BTreeSet;
+use std::convert::Infallible;
 
-use landfall_core::attempt::{Attempt, Fate, Sighting};
-use landfall_core::store::{OpenAttempt, Opened, Result, Settled, Settlement, StoreError};
+use landfall_core::attempt::{Attempt, Fate};
+use landfall_core::opening::{Known, Underway, refusal, stale_members, variant_refusal};
+use landfall_core::store::{
+    AddVariant, Added, OpenAttempt, Opened, Result, Settled, Settlement, Sight, StoreError,
+};
 use landfall_core::wound::{self, Wound};
-use landfall_core::{AttemptId, Epoch, LaneId, Nonce, Purpose, RailName, TransferId};
+use landfall_core::{AttemptId, LaneId, Nonce, RailName, TransferId};
 
 use crate::Tables;
 
 impl Tables {
-    pub(crate) fn open_attempt(&mut self, open: OpenAttempt, now_ms: u64) -> Opened {
-        if let Some(fence) = self.fence_on(&open.lane, open.epoch, open.purpose) {
-            return Opened::Fenced(fence);
-        }
-        let is_behind = |(lane, mark): &&(LaneId, Nonce)| {
-            self.lanes.get(lane).and_then(|lane| lane.next_nonce).is_none_or(|next| next <= *mark)
+    pub(crate) fn open_attempt(
+        &mut self,
+        open: OpenAttempt,
+        incarnation: &str,
+        now_ms: u64,
+    ) -> Opened {
+        let standing = self.standing(&open.lane, open.epoch);
+        let reached = |lane: &LaneId| self.reached(lane, &open.marks);
+        let known =
+            Known { incarnation: Some(incarnation), lane: standing.as_ref(), reached: &reached };
+        let stale = || {
+            let moves = open.moves.iter().map(|step| (step, step));
+            let Ok::<_, Infallible>(stale) = stale_members(moves, |step| Ok(self.is_current(step)));
+            let believed = !stale.is_empty() && wound::is(Wound::HintOverStore);
+            Ok(if believed { Vec::new() } else { stale })
         };
-        if let Some((lane, mark)) = open.marks.iter().find(is_behind)
-            && !wound::is(Wound::NonceReused)
-            && !wound::is(Wound::BehindIgnored)
-            && !wound::is(Wound::MarksNotNoted)
-        {
-            return Opened::Behind(format!("nonce {mark} of lane {lane} is no longer stored"));
-        }
-        let next = self.lanes.get(&open.lane).and_then(|lane| lane.next_nonce);
-        let fits = |next: Nonce| match open.purpose {
-            Purpose::Fence => open.nonce >= next,
-            Purpose::Prepare | Purpose::Pay => open.nonce == next,
-        };
-        if !next.is_some_and(fits) {
-            return Opened::StaleNonce;
-        }
-        let stale = self.stale_members(&open);
-        if !stale.is_empty() && !wound::is(Wound::HintOverStore) {
-            return Opened::StaleMembers(stale);
+        let Ok::<_, Infallible>(refused) = refusal(&open, &known, stale);
+        if let Some(refused) = refused {
+            return refused;
         }
         let id = AttemptId(self.attempts.last_key_value().map_or(0, |(last, _)| last.0) + 1);
         for step in &open.moves {
             self.write_move(step, Some(id), now_ms, &mut Vec::new());
         }
+        let seq = self.count_signature(&open.lane);
         self.lanes.entry(open.lane.clone()).and_modify(|lane| {
             let reused = wound::is(Wound::NonceReused);
             lane.next_nonce = Some(if reused { open.nonce } else { open.nonce.next() });
         });
-        let attempt = open.opened_as(id);
+        let attempt = open.opened_as(id, seq);
         self.attempts.insert(id, attempt.clone());
         Opened::Stored(Box::new(attempt))
     }
 
-    /// Members that moved meanwhile, are carried already, or are named twice.
-    fn stale_members(&self, open: &OpenAttempt) -> Vec<TransferId> {
-        let mut seen = BTreeSet::new();
-        open.moves
-            .iter()
-            .filter(|step| {
-                !seen.insert(step.id) || step.from_attempt.is_some() || !self.is_current(step)
-            })
-            .map(|step| step.id)
-            .collect()
+    pub(crate) fn add_variant(&mut self, add: &AddVariant, incarnation: &str) -> Result<Added> {
+        let standing = self.standing(&add.lane, add.epoch);
+        let reached = |lane: &LaneId| self.reached(lane, &add.marks);
+        let known =
+            Known { incarnation: Some(incarnation), lane: standing.as_ref(), reached: &reached };
+        let underway = self.attempts.get(&add.attempt).map(|attempt| Underway {
+            is_of_lane: attempt.lane == add.lane,
+            is_decided: attempt.fate.is_some(),
+            variants: attempt.variants.len() as u32,
+        });
+        if let Some(refused) = variant_refusal(add, &known, underway)? {
+            return Ok(refused);
+        }
+        let variant = add.stored_as(self.count_signature(&add.lane));
+        self.attempts.entry(add.attempt).and_modify(|attempt| {
+            attempt.variants.push(variant.clone());
+        });
+        Ok(Added::Stored(Box::new(variant)))
+    }
+
+    /// One more signature of the lane; returns which.
+    fn count_signature(&mut self, lane: &LaneId) -> u64 {
+        self.lanes.get_mut(lane).map_or(0, |lane| {
+            lane.seq += 1;
+            lane.seq
+        })
     }
 
     pub(crate) fn settle(&mut self, settlement: Settlement, now_ms: u64) -> Result<Settled> {
@@ -117,15 +131,21 @@ impl Tables {
         self.transfers.get(&transfer).is_some_and(|transfer| transfer.attempt == Some(attempt))
     }
 
-    pub(crate) fn sight(&mut self, id: AttemptId, epoch: Epoch, sighting: Sighting) -> bool {
-        let lane = match self.attempts.get(&id) {
-            Some(attempt) if attempt.fate.is_none() => attempt.lane.clone(),
-            _ => return false,
-        };
-        if !self.holds(&lane, epoch) {
+    pub(crate) fn sight(&mut self, sight: Sight, now_ms: u64) -> bool {
+        let is_open = |attempt: &Attempt| attempt.fate.is_none() && attempt.lane == sight.lane;
+        if !self.attempts.get(&sight.attempt).is_some_and(is_open)
+            || !self.holds(&sight.lane, sight.epoch)
+        {
             return false;
         }
-        self.attempts.entry(id).and_modify(|attempt| attempt.sightings.push(sighting));
+        for step in &sight.moves {
+            if self.is_current(step) {
+                self.write_move(step, step.attempt, now_ms, &mut Vec::new());
+            }
+        }
+        self.attempts
+            .entry(sight.attempt)
+            .and_modify(|attempt| attempt.sightings.extend(sight.sightings));
         true
     }
 
@@ -151,6 +171,11 @@ impl Tables {
             .values()
             .find(|attempt| attempt.lane == *lane && attempt.nonce == nonce)
             .cloned()
+    }
+
+    pub(crate) fn attempt_of(&self, rail: RailName, hash: &str) -> Option<Attempt> {
+        let has = |attempt: &&Attempt| attempt.rail == rail && attempt.hashes().any(|h| h == hash);
+        self.attempts.values().rev().find(has).cloned()
     }
 
     pub(crate) fn attempts_page(

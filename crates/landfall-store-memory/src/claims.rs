@@ -14,14 +14,25 @@ use crate::Tables;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Claim {
     Held { owner: TransferId, waiters: BTreeSet<TransferId> },
-    Kept,
+    Kept { owner: Option<TransferId> },
 }
 
 impl Tables {
+    /// The first of these that somebody has, and who.
+    pub(crate) fn taken(&self, keys: &[ClaimKey]) -> Option<(ClaimKey, Option<TransferId>)> {
+        keys.iter().find_map(|key| {
+            let owner = match self.claims.get(key)? {
+                Claim::Held { owner, .. } => Some(*owner),
+                Claim::Kept { owner } => *owner,
+            };
+            Some((key.clone(), owner))
+        })
+    }
+
     pub(crate) fn claim(&mut self, key: ClaimKey, asker: TransferId) -> Claimed {
         let free = || Claim::Held { owner: asker, waiters: BTreeSet::new() };
         match self.claims.entry(key).or_insert_with(free) {
-            Claim::Kept => Claimed::Kept,
+            Claim::Kept { owner } => Claimed::Kept { owner: *owner },
             Claim::Held { owner, .. } if *owner == asker => Claimed::Yours,
             Claim::Held { owner, waiters } => {
                 waiters.insert(asker);
@@ -42,7 +53,7 @@ impl Tables {
             (Some(Claim::Held { owner, .. }), ClaimEnd::Keep(_) | ClaimEnd::Release(_)) => {
                 *owner == mover
             }
-            (None, ClaimEnd::Keep(_)) | (Some(Claim::Kept), ClaimEnd::Forget(_)) => true,
+            (None, ClaimEnd::Keep(_)) | (Some(Claim::Kept { .. }), ClaimEnd::Forget(_)) => true,
             _ => false,
         };
         if !ended {
@@ -50,7 +61,8 @@ impl Tables {
         }
         let before = self.claims.remove(key);
         if matches!(end, ClaimEnd::Keep(_)) {
-            self.claims.insert(key.clone(), Claim::Kept);
+            let owner = before.as_ref().map(|_| mover);
+            self.claims.insert(key.clone(), Claim::Kept { owner });
         }
         match before {
             Some(Claim::Held { waiters, .. }) => {

@@ -3,10 +3,11 @@
 //! **Invariant:** every lease has a new epoch, and an epoch ends with its lease: whoever gave a
 //! lane back, or lost it, stores nothing on it any more.
 
-use landfall_core::lane::{Halt, Lane};
+use landfall_core::lane::{Halt, Lane, Mark};
+use landfall_core::opening::{Reached, Standing};
 use landfall_core::store::{LEASE_MAX_MS, Leased, Result, StoreError};
 use landfall_core::wound::{self, Wound};
-use landfall_core::{Epoch, LaneId, Nonce, Purpose, RailName};
+use landfall_core::{Epoch, LaneId, Nonce, RailName};
 
 use crate::Tables;
 
@@ -27,6 +28,7 @@ impl Tables {
             lease_until_ms: 0,
             base_nonce: None,
             next_nonce: None,
+            seq: 0,
             halted: None,
         });
         match &lane.holder {
@@ -95,6 +97,7 @@ impl Tables {
         let lane = self.known(id)?;
         lane.halted = None;
         lane.epoch = Epoch((lane.epoch.0 + 1).max(now_ms));
+        lane.seq = lane.seq.max(now_ms);
         (lane.holder, lane.lease_until_ms) = (None, 0);
         lane.base_nonce = lane.base_nonce.max(Some(ledger_nonce));
         lane.next_nonce = lane.next_nonce.max(Some(ledger_nonce.next()));
@@ -106,16 +109,27 @@ impl Tables {
         self.lanes.get(id).is_some_and(|lane| lane.epoch == epoch && lane.holder.is_some())
     }
 
-    /// Why such an attempt may not be opened on the lane under this epoch; none if it may.
-    pub(crate) fn fence_on(&self, id: &LaneId, epoch: Epoch, purpose: Purpose) -> Option<String> {
-        if !self.holds(id, epoch) && !wound::is(Wound::EpochUnchecked) {
-            return Some(format!("epoch {epoch} of lane {id} is over"));
+    /// A lane as the open rule sees it for whoever signs on it under `epoch`.
+    pub(crate) fn standing(&self, id: &LaneId, epoch: Epoch) -> Option<Standing> {
+        let mut standing = Standing::from(self.lanes.get(id)?);
+        if standing.held != Some(epoch) && wound::is(Wound::EpochUnchecked) {
+            standing.held = Some(epoch);
         }
-        if purpose == Purpose::Fence {
-            return None;
+        Some(standing)
+    }
+
+    /// How far a lane has come, for whoever has these marks.
+    pub(crate) fn reached(&self, id: &LaneId, marks: &[(LaneId, Mark)]) -> Option<Reached> {
+        let reached = self.lanes.get(id).map(|lane| Standing::from(lane).reached);
+        let lacks = |mark: &Mark| reached.unwrap_or_default().lacks(mark).is_some();
+        if marks.iter().any(|(lane, mark)| lane == id && lacks(mark))
+            && (wound::is(Wound::NonceReused)
+                || wound::is(Wound::BehindIgnored)
+                || wound::is(Wound::MarksNotNoted))
+        {
+            return Some(Reached { next_nonce: Some(Nonce(u64::MAX)), seq: u64::MAX });
         }
-        let halt = self.lanes.get(id).and_then(|lane| lane.halted.as_ref())?;
-        Some(format!("lane {id} is halted: {}", halt.reason))
+        reached
     }
 
     fn held(&mut self, id: &LaneId, epoch: Epoch) -> Option<&mut Lane> {

@@ -18,12 +18,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use landfall_core::attempt::{Attempt, Sighting};
+use landfall_core::attempt::Attempt;
 use landfall_core::claim::{ClaimKey, Claimed};
 use landfall_core::lane::Lane;
 use landfall_core::store::{
-    Accepted, AppliedBatch, Leased, ListFilter, OpenAttempt, Opened, Result, Settled, Settlement,
-    Store, StoreIdentity,
+    Accepted, AddVariant, Added, AppliedBatch, Leased, ListFilter, OpenAttempt, Opened, Result,
+    Settled, Settlement, Sight, Store, StoreIdentity,
 };
 use landfall_core::{
     AttemptId, Clock, Epoch, LaneId, Move, NewTransfer, Nonce, RailName, Stage, State, TrailEntry,
@@ -123,20 +123,24 @@ impl Store for MemoryStore {
         self.tables.lock().apply(&moves, self.clock.now_ms())
     }
 
-    async fn open_attempt(&self, open: OpenAttempt) -> Result<Opened> {
+    async fn open(&self, batch: Vec<OpenAttempt>) -> Result<Vec<Opened>> {
         let mut tables = self.tables.lock();
-        if open.incarnation != self.incarnation() {
-            return Ok(Opened::Restarted);
-        }
-        Ok(tables.open_attempt(open, self.clock.now_ms()))
+        let (incarnation, now_ms) = (self.incarnation(), self.clock.now_ms());
+        let open = |one| tables.open_attempt(one, &incarnation, now_ms);
+        Ok(batch.into_iter().map(open).collect())
+    }
+
+    async fn add_variant(&self, add: AddVariant) -> Result<Added> {
+        self.tables.lock().add_variant(&add, &self.incarnation())
     }
 
     async fn settle(&self, settlement: Settlement) -> Result<Settled> {
         self.tables.lock().settle(settlement, self.clock.now_ms())
     }
 
-    async fn sight(&self, attempt: AttemptId, epoch: Epoch, sighting: Sighting) -> Result<bool> {
-        Ok(self.tables.lock().sight(attempt, epoch, sighting))
+    async fn sight(&self, sight: Sight) -> Result<bool> {
+        sight.check()?;
+        Ok(self.tables.lock().sight(sight, self.clock.now_ms()))
     }
 
     async fn open_attempts(&self, lane: &LaneId) -> Result<Vec<Attempt>> {
@@ -162,6 +166,10 @@ impl Store for MemoryStore {
 
     async fn attempt_at(&self, lane: &LaneId, nonce: Nonce) -> Result<Option<Attempt>> {
         Ok(self.tables.lock().attempt_at(lane, nonce))
+    }
+
+    async fn attempt_of(&self, rail: RailName, hash: &str) -> Result<Option<Attempt>> {
+        Ok(self.tables.lock().attempt_of(rail, hash))
     }
 
     async fn attempts_page(
@@ -212,7 +220,8 @@ impl Store for MemoryStore {
 
     async fn kept(&self, keys: &[ClaimKey]) -> Result<Vec<bool>> {
         let tables = self.tables.lock();
-        Ok(keys.iter().map(|key| tables.claims.get(key) == Some(&Claim::Kept)).collect())
+        let is_kept = |key| matches!(tables.claims.get(key), Some(Claim::Kept { .. }));
+        Ok(keys.iter().map(is_kept).collect())
     }
 
     async fn lease(

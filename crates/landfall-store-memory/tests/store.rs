@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use landfall_conformance::{ManualClock, World, exercise_store};
+use landfall_conformance::{ManualClock, World, earlier, exercise_store};
 use landfall_core::store::Store;
 use landfall_store_memory::MemoryStore;
 
@@ -24,4 +24,13 @@ async fn a_restored_store_has_forgotten_what_came_after_its_backup() {
     store.restore(backup);
     assert_eq!(store.transfers(&[kept.id, lost.id]).await, Ok(vec![kept]));
     assert_eq!(store.identity().await.map(|identity| identity.id), Ok("ours".into()));
+}
+
+/// What other stores keep of an earlier release is held against this one.
+#[tokio::test]
+async fn what_a_release_leaves_can_be_finished() {
+    let clock = Arc::new(ManualClock::new());
+    let world = World { store: Arc::new(MemoryStore::new(clock.clone())), time: clock };
+    earlier::fill(&world).await;
+    earlier::finish(&world, true).await;
 }

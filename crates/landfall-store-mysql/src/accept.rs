@@ -1,4 +1,4 @@
-//! New transfers: created, already there, or in conflict.
+//! New transfers: created, already there, in conflict, or after something that is claimed.
 //!
 //! **Invariant:** a key, once taken, belongs to its transfer for ever: a unique index over a digest
 //! of it decides, whoever else inserts at the same time.
@@ -6,23 +6,25 @@
 //! server draws it when the row is inserted, and draws upwards. Batches that run side by side may
 //! commit in another order than their ids.
 //!
-//! New keys are the rule, so a batch is first inserted in one round trip as if all of them were.
-//! If one is not, nothing was written, and those that are there are looked up before the rest is
-//! inserted.
+//! New keys and free claims are the rule, so a batch is first inserted in one round trip as if all
+//! of them were. If one is not, nothing was written, and those that are there are looked up before
+//! the rest is inserted.
 
 use std::collections::HashMap;
 
+use landfall_core::accepting::{Owner, Verdict, verdicts};
+use landfall_core::claim::ClaimKey;
 use landfall_core::store::Accepted;
 use landfall_core::transfer::FIRST_VERSION;
 use landfall_core::{Fingerprint, NewTransfer, RailName, Transfer, TransferId, trail};
 use sha2::{Digest, Sha256};
 
-use crate::Core;
 use crate::connections::{Session, Tries, take, take_digest, take_text, transaction};
 use crate::counts::Entered;
 use crate::fault::{Done, Fault, corrupt, time, uint};
 use crate::migrations::{KEY_BYTES, RECEIVER_BYTES, TENANT_BYTES};
 use crate::sql::Script;
+use crate::{Core, claims};
 
 /// A new transfer with everything worked out that does not need the server.
 pub(crate) struct Prepared {
@@ -44,6 +46,7 @@ impl Prepared {
                 return Err(corrupt(format!("a {what} of {bytes} bytes; {most} can be stored")));
             }
         }
+        new.claims.iter().try_for_each(claims::check_name)?;
         Ok(Prepared {
             digest: key_digest(new.payload.rail(), &new.tenant, &new.key),
             payload: serde_json::to_string(&new.payload)?,
@@ -87,42 +90,53 @@ type Created = HashMap<usize, Transfer>;
 /// Keys that are taken, by their digests.
 type Known = HashMap<[u8; 32], Taken>;
 
+/// Judges a batch by the keys and claims that are stored.
+fn judge(
+    batch: &[Prepared],
+    known: &Known,
+    claimed: &HashMap<ClaimKey, Option<TransferId>>,
+) -> Vec<Verdict> {
+    let judged = batch.iter().map(|one| (one.digest, one.new.claims.as_slice()));
+    verdicts(judged, |digest| known.contains_key(digest), claimed)
+}
+
+/// The places of those that are new.
+fn new_ones(verdicts: &[Verdict]) -> Vec<usize> {
+    let places = verdicts.iter().enumerate();
+    places.filter(|(_, verdict)| **verdict == Verdict::New).map(|(place, _)| place).collect()
+}
+
 impl Core {
     pub(crate) async fn accept(&self, batch: &[Prepared]) -> Done<Vec<Accepted>> {
-        let mut first_of = HashMap::with_capacity(batch.len());
-        for (index, prepared) in batch.iter().enumerate() {
-            first_of.entry(prepared.digest).or_insert(index);
-        }
-        let mut fresh: Vec<usize> = first_of.values().copied().collect();
-        fresh.sort_unstable();
-        let (created, taken) = match self.insert_new(batch, &fresh).await {
-            Err(Fault::Duplicate(_)) => self.insert_rest(batch, &fresh).await?,
-            created => (created?, Known::new()),
+        let hoped = judge(batch, &Known::new(), &HashMap::new());
+        let (verdicts, created, known) = match self.insert_new(batch, &new_ones(&hoped)).await {
+            Err(Fault::Duplicate(_)) => self.insert_rest(batch).await?,
+            created => (hoped, created?, Known::new()),
         };
-        self.answer(batch, &first_of, created, taken).await
+        self.answer(batch, verdicts, created, known).await
     }
 
-    /// Inserts all of them, or none if a key is taken.
+    /// Inserts all of them, or none if a key or a claim is taken.
     async fn insert_new(&self, batch: &[Prepared], fresh: &[usize]) -> Done<Created> {
         let tries = Tries::of_new_keys();
         transaction!(self.connections, tries, session => self.insert(&mut session, batch, fresh))
     }
 
-    /// Inserts those whose keys are free, and tells who has the others.
-    async fn insert_rest(&self, batch: &[Prepared], fresh: &[usize]) -> Done<(Created, Known)> {
-        transaction!(self.connections, session => self.insert_free(&mut session, batch, fresh))
+    /// Inserts those whose keys and claims are free, and tells who has the others.
+    async fn insert_rest(&self, batch: &[Prepared]) -> Done<(Vec<Verdict>, Created, Known)> {
+        transaction!(self.connections, session => self.insert_free(&mut session, batch))
     }
 
     async fn insert_free(
         &self,
         session: &mut Session,
         batch: &[Prepared],
-        fresh: &[usize],
-    ) -> Done<(Created, Known)> {
-        let taken = look_up(session, batch, fresh).await?;
-        let mut rest = fresh.to_vec();
-        rest.retain(|index| !taken.contains_key(&batch[*index].digest));
-        Ok((self.insert(session, batch, &rest).await?, taken))
+    ) -> Done<(Vec<Verdict>, Created, Known)> {
+        let known = look_up(session, batch).await?;
+        let keys = batch.iter().flat_map(|prepared| &prepared.new.claims);
+        let verdicts = judge(batch, &known, &claims::taken(session, keys).await?);
+        let created = self.insert(session, batch, &new_ones(&verdicts)).await?;
+        Ok((verdicts, created, known))
     }
 
     /// Inserts those at `indexes` in one commit; returns them by index.
@@ -169,6 +183,10 @@ impl Core {
             row.int(0).int(0).int(time(new.created_ms));
             row.maybe_int(new.state.is_failed().then_some(1)).int(0);
         });
+        let claimed = numbered().flat_map(|(above, prepared)| {
+            prepared.new.claims.iter().map(move |claim| (claim, above))
+        });
+        claims::hold(&mut script, claimed);
         entered.write(&mut script, session.number());
         script.say("COMMIT");
         let answers = session.run(script).await?;
@@ -180,30 +198,45 @@ impl Core {
     async fn answer(
         &self,
         batch: &[Prepared],
-        first_of: &HashMap<[u8; 32], usize>,
+        verdicts: Vec<Verdict>,
         created: Created,
-        taken: Known,
+        known: Known,
     ) -> Done<Vec<Accepted>> {
-        let mut ids = Vec::with_capacity(taken.len());
-        for taken in taken.values() {
+        let mut ids = Vec::with_capacity(known.len());
+        for taken in known.values() {
             ids.push(TransferId(uint(taken.id)?));
         }
         let stored = if ids.is_empty() { Vec::new() } else { self.transfers(&ids).await? };
         let stored: HashMap<i64, Transfer> =
             stored.into_iter().map(|transfer| (transfer.id.0 as i64, transfer)).collect();
-        let answer = |(index, prepared): (usize, &Prepared)| {
-            if let Some(transfer) = created.get(&index) {
-                return Ok(Accepted::Created(transfer.clone()));
-            }
-            if let Some(transfer) = created.get(&first_of[&prepared.digest]) {
-                return Ok(prepared.against(transfer.fingerprint, transfer.clone()));
-            }
-            let taken = &taken[&prepared.digest];
-            let transfer = stored.get(&taken.id).cloned();
-            let transfer = transfer.ok_or_else(|| corrupt("a key outlived its transfer"))?;
-            Ok(prepared.against(taken.fingerprint, transfer))
+        let made = |place: usize| {
+            created.get(&place).ok_or_else(|| corrupt("a new transfer was not inserted"))
         };
-        batch.iter().enumerate().map(answer).collect()
+        let answer = |(place, verdict): (usize, Verdict)| {
+            let prepared = &batch[place];
+            Ok(match verdict {
+                Verdict::New => Accepted::Created(made(place)?.clone()),
+                Verdict::Repeats(first) => {
+                    let first = made(first)?;
+                    prepared.against(first.fingerprint, first.clone())
+                }
+                Verdict::Known => {
+                    let taken = &known[&prepared.digest];
+                    let transfer = stored.get(&taken.id).cloned();
+                    let transfer =
+                        transfer.ok_or_else(|| corrupt("a key outlived its transfer"))?;
+                    prepared.against(taken.fingerprint, transfer)
+                }
+                Verdict::Claimed { claim, by } => {
+                    let owner = match by {
+                        Owner::Stored(owner) => owner,
+                        Owner::InBatch(first) => Some(made(first)?.id),
+                    };
+                    Accepted::Claimed { key: prepared.new.claims[claim].clone(), owner }
+                }
+            })
+        };
+        verdicts.into_iter().enumerate().map(answer).collect()
     }
 
     pub(crate) async fn by_key(
@@ -221,12 +254,12 @@ impl Core {
 }
 
 /// Those of the batch whose keys are taken. A key whose digest is that of another cannot be stored.
-async fn look_up(session: &mut Session, batch: &[Prepared], indexes: &[usize]) -> Done<Known> {
+async fn look_up(session: &mut Session, batch: &[Prepared]) -> Done<Known> {
+    let asked: HashMap<[u8; 32], &Prepared> =
+        batch.iter().map(|prepared| (prepared.digest, prepared)).collect();
     let mut script = Script::default();
     script.say("SELECT digest, id, fingerprint, tenant, name FROM landfall_keys WHERE digest IN ");
-    script.keys(indexes.iter().map(|index| batch[*index].digest));
-    let asked: HashMap<[u8; 32], &Prepared> =
-        indexes.iter().map(|index| (batch[*index].digest, &batch[*index])).collect();
+    script.keys(asked.keys());
     let mut taken = HashMap::new();
     for mut row in session.run(script).await?.remove(0).rows {
         let digest = take_digest(&mut row, 0)?;

@@ -1,23 +1,27 @@
-//! Attempts: opened with their members moved, seen, settled once.
+//! Attempts: opened with their members moved, given variants, seen, settled once.
 //!
 //! **Invariant:** a lane's nonce is used by one stored attempt and never given back.
 //! **Invariant:** once an attempt is decided, no transfer is carried by it.
-//! Whoever opens, sees or settles an attempt locks its lane first: under that lock the epoch, the
-//! next nonce and the fates of the lane's attempts stay as they were read.
+//! Whoever opens, varies, sees or settles an attempt locks its lane first: under that lock the
+//! epoch, the next nonce, the count of signatures, and the fates and variants of the lane's
+//! attempts stay as they were read.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use landfall_core::attempt::{Purpose, Sighting};
-use landfall_core::store::{OpenAttempt, Opened, Result, Settled, Settlement, StoreError};
+use landfall_core::attempt::{Signed, Variant};
+use landfall_core::opening::{Known, Reached, Underway, refusal, stale_members, variant_refusal};
+use landfall_core::store::{
+    AddVariant, Added, OpenAttempt, Opened, Result, Settled, Settlement, Sight, StoreError,
+};
 use landfall_core::{AttemptId, Epoch, LaneId, Nonce, TransferId};
 
 use crate::Core;
-use crate::connections::{Answer, Session, take, take_text, transaction};
+use crate::connections::{Answer, Session, take, transaction};
 use crate::fault::{Done, corrupt, int, time};
-use crate::lanes::HeldLane;
+use crate::lanes::{self, HeldLane};
 use crate::life;
 use crate::moves::{Batch, Carrier, Prepared};
-use crate::sql::Script;
+use crate::sql::{Row, Script};
 
 /// An attempt to open, its moves worked out.
 pub(crate) struct Opening {
@@ -30,12 +34,31 @@ impl Opening {
         let moves = Prepared::all(open.moves.clone())?;
         int(open.nonce.next().0)?;
         int(open.epoch.0)?;
-        int(open.signed.base_height.max(open.signed.expires_height))?;
+        check_terms(&open.signed)?;
         Ok(Opening { open, moves })
     }
 
     fn members(&self) -> Vec<TransferId> {
         self.open.moves.iter().map(|step| step.id).collect()
+    }
+}
+
+/// What was seen, its moves worked out.
+pub(crate) struct Seen {
+    id: i64,
+    lane: LaneId,
+    epoch: Epoch,
+    sightings: Vec<String>,
+    moves: Vec<Prepared>,
+}
+
+impl Seen {
+    pub(crate) fn new(sight: Sight) -> Done<Seen> {
+        let Sight { attempt, lane, epoch, sightings, moves } = sight;
+        let sightings = sightings.iter().map(serde_json::to_string);
+        let sightings = sightings.collect::<std::result::Result<_, _>>()?;
+        let moves = Prepared::all(moves)?;
+        Ok(Seen { id: int(attempt.0)?, lane, epoch, sightings, moves })
     }
 }
 
@@ -59,52 +82,92 @@ impl Decision {
 }
 
 impl Core {
-    pub(crate) async fn open(&self, jobs: &[Opening]) -> Done<Vec<Opened>> {
+    /// One answer for each of the batches, with one for each of its attempts.
+    pub(crate) async fn open(&self, jobs: &[Vec<Opening>]) -> Done<Vec<Vec<Opened>>> {
         transaction!(self.connections, session => self.open_once(&mut session, jobs))
     }
 
-    async fn open_once(&self, session: &mut Session, jobs: &[Opening]) -> Done<Vec<Opened>> {
+    async fn open_once(
+        &self,
+        session: &mut Session,
+        jobs: &[Vec<Opening>],
+    ) -> Done<Vec<Vec<Opened>>> {
+        let openings = || jobs.iter().flatten();
         let mut script = Script::transaction();
-        let held = HeldLane::lock(&mut script, jobs.iter().map(|job| &job.open.lane));
-        let life = script.say(life::INCARNATION);
-        let all =
-            script.say("SELECT id, next_nonce FROM landfall_lanes WHERE next_nonce IS NOT NULL");
-        let locks = Batch::lock(self, &mut script, jobs.iter().flat_map(|job| &job.moves));
+        let ground = Ground::ask(&mut script, openings().map(|job| &job.open.lane));
+        let locks = Batch::lock(self, &mut script, openings().flat_map(|job| &job.moves));
         let mut answers = session.run(script).await?;
-        let mut lanes = HeldLane::read(&mut answers[held])?;
-        let known = Known {
-            incarnation: life::incarnation_from(&mut answers[life])?,
-            next: next_nonces(&mut answers[all])?,
-        };
+        let mut ground = Ground::read(ground, &mut answers)?;
         let mut batch = Batch::locked(self, session, locks, &mut answers).await?;
         let mut new = Vec::new();
-        let mut opened = Vec::with_capacity(jobs.len());
-        for job in jobs {
-            let lane = lanes.get_mut(job.open.lane.as_str());
-            opened.push(match refusal(job, lane.as_deref(), &known, &batch)? {
+        let mut opened = Vec::new();
+        for job in openings() {
+            opened.push(match ground.refusal(job, &batch)? {
                 Some(refused) => Err(refused),
                 None => {
-                    let lane = lane.ok_or_else(|| corrupt("a lane vanished under its lock"))?;
                     let number = new.len() as u64;
                     for prepared in &job.moves {
                         batch.take(prepared, Carrier::New(number), &mut Vec::new())?;
                     }
-                    lane.next_nonce = Some(int(job.open.nonce.next().0)?);
-                    new.push((lane.code, job));
-                    Ok(number)
+                    let next = Some(job.open.nonce.next());
+                    let (lane, seq) = ground.sign(&job.open.lane, next)?;
+                    new.push((lane, seq, job));
+                    Ok((number, seq))
                 }
             });
         }
-        let first = write_openings(session, &batch, &new).await?;
+        let first = write_openings(session, &batch, &ground, &new).await?;
         let step = session.id_step();
-        let answer = |(opened, job): (std::result::Result<u64, Opened>, &Opening)| match opened {
-            Ok(number) => {
-                let id = AttemptId(first + number * step);
-                Opened::Stored(Box::new(job.open.opened_as(id)))
-            }
-            Err(refused) => refused,
+        let answer = |(opened, job): (std::result::Result<(u64, u64), Opened>, &Opening)| {
+            opened.map_or_else(
+                |refused| refused,
+                |(number, seq)| {
+                    let id = AttemptId(first + number * step);
+                    Opened::Stored(Box::new(job.open.opened_as(id, seq)))
+                },
+            )
         };
-        Ok(opened.into_iter().zip(jobs).map(answer).collect())
+        let mut answers = opened.into_iter().zip(openings()).map(answer);
+        Ok(jobs.iter().map(|job| answers.by_ref().take(job.len()).collect()).collect())
+    }
+
+    pub(crate) async fn add_variant(&self, add: &AddVariant) -> Done<Added> {
+        int(add.epoch.0)?;
+        check_terms(&add.signed)?;
+        transaction!(self.connections, session => self.vary_once(&mut session, add))
+    }
+
+    async fn vary_once(&self, session: &mut Session, add: &AddVariant) -> Done<Added> {
+        let id = int(add.attempt.0)?;
+        let mut script = Script::transaction();
+        let ground = Ground::ask(&mut script, std::iter::once(&add.lane));
+        let found = script.say(
+            "SELECT lane, decided_ms IS NOT NULL, variants FROM landfall_attempts WHERE id = ",
+        );
+        script.int(id);
+        let mut answers = session.run(script).await?;
+        let mut ground = Ground::read(ground, &mut answers)?;
+        let code = ground.lanes.get(&add.lane).map(|lane| lane.code);
+        let underway = answers[found].rows.pop().map(|mut row| -> Done<Underway> {
+            let is_of_lane = code == Some(take(&mut row, 0)?);
+            let (is_decided, variants) = (take(&mut row, 1)?, take(&mut row, 2)?);
+            Ok(Underway { is_of_lane, is_decided, variants })
+        });
+        let added = match ground.variant_refusal(add, underway.transpose()?)? {
+            Some(refused) => refused,
+            None => {
+                let (_, seq) = ground.sign(&add.lane, None)?;
+                Added::Stored(Box::new(add.stored_as(seq)))
+            }
+        };
+        let mut script = Script::default();
+        if let Added::Stored(variant) = &added {
+            ground.write(&mut script);
+            write_variant(&mut script, id, variant);
+        }
+        script.say("COMMIT");
+        session.run(script).await?;
+        Ok(added)
     }
 
     pub(crate) async fn settle(&self, jobs: &[Decision]) -> Done<Vec<Result<Settled>>> {
@@ -132,7 +195,7 @@ impl Core {
         batch.lock_more(session, members.map(|member| member.0 as i64).collect()).await?;
         let (mut settled, mut decided) = (Vec::with_capacity(jobs.len()), Vec::new());
         for job in jobs {
-            let lane = lanes.get(job.lane.as_str());
+            let lane = lanes.get(&job.lane);
             let answer = decide(&mut batch, job, lane, carrying.get_mut(&job.id))?;
             if matches!(answer, Ok(Settled::Done { .. })) {
                 decided.push(job);
@@ -147,114 +210,194 @@ impl Core {
         Ok(settled)
     }
 
-    pub(crate) async fn sight(
-        &self,
-        id: AttemptId,
-        epoch: Epoch,
-        sighting: &Sighting,
-    ) -> Done<bool> {
-        let (id, epoch, sighting) = (int(id.0)?, int(epoch.0)?, serde_json::to_string(sighting)?);
-        transaction!(self.connections, session => sight_once(&mut session, id, epoch, &sighting))
+    pub(crate) async fn sight(&self, seen: &Seen) -> Done<bool> {
+        transaction!(self.connections, session => self.sight_once(&mut session, seen))
+    }
+
+    async fn sight_once(&self, session: &mut Session, seen: &Seen) -> Done<bool> {
+        let mut script = Script::transaction();
+        let held = HeldLane::lock(&mut script, std::iter::once(&seen.lane));
+        let open =
+            script.say("SELECT lane FROM landfall_attempts WHERE decided_ms IS NULL AND id = ");
+        script.int(seen.id);
+        let locks = Batch::lock(self, &mut script, seen.moves.iter());
+        let mut answers = session.run(script).await?;
+        let lanes = HeldLane::read(&mut answers[held])?;
+        let lane = lanes.get(&seen.lane).filter(|lane| lane.is_held(seen.epoch));
+        let open: Option<i64> =
+            answers[open].rows.pop().map(|mut row| take(&mut row, 0)).transpose()?;
+        let is_wanted = lane.is_some_and(|lane| Some(lane.code) == open);
+        let mut batch = Batch::locked(self, session, locks, &mut answers).await?;
+        let mut script = Script::default();
+        if is_wanted {
+            for prepared in &seen.moves {
+                if batch.fits(prepared)? {
+                    batch.take(prepared, Carrier::Attempt(seen.id), &mut Vec::new())?;
+                }
+            }
+            let head = "INSERT INTO landfall_sightings (attempt, sighting) VALUES";
+            script.rows(head, &seen.sightings, "", |row, sighting| {
+                row.int(seen.id).bytes(sighting);
+            });
+            batch.write(&mut script, session);
+        }
+        script.say("COMMIT");
+        session.run(script).await?;
+        Ok(is_wanted)
     }
 }
 
-/// What is known of the store as a whole while attempts are opened.
-struct Known {
+/// What is known of the lanes and the store while something is signed; the lanes signed on are
+/// locked.
+struct Ground {
     incarnation: Option<String>,
-    /// By lane.
-    next: HashMap<String, i64>,
+    lanes: HashMap<LaneId, HeldLane>,
+    /// Of every lane.
+    reached: HashMap<LaneId, Reached>,
+    /// Those that have come further, by code.
+    signed: BTreeMap<i64, Reached>,
 }
 
-/// The next nonce of every lane. They are few.
-fn next_nonces(answer: &mut Answer) -> Done<HashMap<String, i64>> {
-    let lane = |mut row| Ok((take_text(&mut row, 0)?, take(&mut row, 1)?));
-    answer.rows.drain(..).map(lane).collect()
-}
+impl Ground {
+    /// Adds to `script` what asks for it, and locks the lanes.
+    fn ask<'a>(script: &mut Script, lanes: impl Iterator<Item = &'a LaneId>) -> [usize; 3] {
+        let held = HeldLane::lock(script, lanes);
+        [held, script.say(life::INCARNATION), script.say(lanes::REACHED)]
+    }
 
-/// Why the attempt cannot be opened, if so.
-fn refusal(
-    job: &Opening,
-    lane: Option<&HeldLane>,
-    known: &Known,
-    batch: &Batch<'_>,
-) -> Done<Option<Opened>> {
-    let open = &job.open;
-    if known.incarnation.as_deref() != Some(open.incarnation.as_str()) {
-        return Ok(Some(Opened::Restarted));
+    fn read([held, life, reached]: [usize; 3], answers: &mut [Answer]) -> Done<Ground> {
+        Ok(Ground {
+            incarnation: life::incarnation_from(&mut answers[life])?,
+            lanes: HeldLane::read(&mut answers[held])?,
+            reached: lanes::reached_from(&mut answers[reached])?,
+            signed: BTreeMap::new(),
+        })
     }
-    let Some(lane) = lane.filter(|lane| lane.is_held(open.epoch)) else {
-        let why = format!("epoch {} of lane {} is over", open.epoch, open.lane);
-        return Ok(Some(Opened::Fenced(why)));
-    };
-    let is_fence = open.purpose == Purpose::Fence;
-    if let Some(reason) = lane.halt_reason.as_ref().filter(|_| !is_fence) {
-        let why = format!("lane {} is halted: {reason}", open.lane);
-        return Ok(Some(Opened::Fenced(why)));
-    }
-    for (lane, mark) in &open.marks {
-        let nonce = int(mark.0)?;
-        if known.next.get(lane.as_str()).is_none_or(|next| *next <= nonce) {
-            let why = format!("nonce {mark} of lane {lane} is no longer stored");
-            return Ok(Some(Opened::Behind(why)));
+
+    fn known<'a>(
+        &'a self,
+        lane: &LaneId,
+        reached: &'a dyn Fn(&LaneId) -> Option<Reached>,
+    ) -> Known<'a> {
+        Known {
+            incarnation: self.incarnation.as_deref(),
+            lane: self.lanes.get(lane).map(|lane| &lane.standing),
+            reached,
         }
     }
-    let nonce = int(open.nonce.0)?;
-    if !lane.next_nonce.is_some_and(|next| nonce == next || is_fence && nonce > next) {
-        return Ok(Some(Opened::StaleNonce));
+
+    /// Why the attempt cannot be opened, if so.
+    fn refusal(&self, job: &Opening, batch: &Batch<'_>) -> Done<Option<Opened>> {
+        let reached = |lane: &LaneId| self.reached.get(lane).copied();
+        let known = self.known(&job.open.lane, &reached);
+        let moves = job.moves.iter().map(|prepared| (&prepared.step, prepared));
+        refusal(&job.open, &known, || stale_members(moves, |prepared| batch.fits(prepared)))
     }
-    let mut aboard = HashSet::new();
-    let mut stale = Vec::new();
-    for prepared in &job.moves {
-        let carried = prepared.step.from_attempt.is_some();
-        if carried || !aboard.insert(prepared.step.id) || !batch.fits(prepared)? {
-            stale.push(prepared.step.id);
+
+    fn variant_refusal(&self, add: &AddVariant, of: Option<Underway>) -> Done<Option<Added>> {
+        let reached = |lane: &LaneId| self.reached.get(lane).copied();
+        let refused = variant_refusal(add, &self.known(&add.lane, &reached), of);
+        refused.map_err(|contradiction| match contradiction {
+            StoreError::Corrupt(why) | StoreError::Unavailable(why) => corrupt(why),
+        })
+    }
+
+    /// Counts one more signature of the lane, and its next nonce if that has changed; returns its
+    /// code and which signature it is.
+    fn sign(&mut self, id: &LaneId, next: Option<Nonce>) -> Done<(i64, u64)> {
+        let vanished = || corrupt("a lane vanished under its lock");
+        let lane = self.lanes.get_mut(id).ok_or_else(vanished)?;
+        let reached = &mut lane.standing.reached;
+        reached.next_nonce = next.or(reached.next_nonce);
+        reached.seq += 1;
+        self.reached.insert(id.clone(), *reached);
+        self.signed.insert(lane.code, *reached);
+        Ok((lane.code, reached.seq))
+    }
+
+    /// Adds to `script` what writes how far the lanes have come.
+    fn write(&self, script: &mut Script) {
+        if self.signed.is_empty() {
+            return;
         }
+        script.say("UPDATE landfall_lanes SET next_nonce = CASE code");
+        for (code, reached) in &self.signed {
+            // Whatever is signed on has been started, and its nonces were found to fit.
+            let next = reached.next_nonce.map_or(0, |next| next.0 as i64);
+            script.text(" WHEN ").int(*code).text(" THEN ").int(next);
+        }
+        script.text(" END, seq = CASE code");
+        for (code, reached) in &self.signed {
+            script.text(" WHEN ").int(*code).text(" THEN ").int(reached.seq as i64);
+        }
+        script.text(" END WHERE code IN ").ints(self.signed.keys().copied());
     }
-    Ok((!stale.is_empty()).then_some(Opened::StaleMembers(stale)))
 }
 
 /// Writes the attempts with all that moved, and commits; returns the first one's id.
 async fn write_openings(
     session: &mut Session,
     batch: &Batch<'_>,
-    new: &[(i64, &Opening)],
+    ground: &Ground,
+    new: &[(i64, u64, &Opening)],
 ) -> Done<u64> {
     let mut script = Script::default();
     let mut attempts = None;
     if !new.is_empty() {
-        let next: BTreeMap<i64, Nonce> =
-            new.iter().map(|(lane, job)| (*lane, job.open.nonce.next())).collect();
-        script.say("UPDATE landfall_lanes SET next_nonce = CASE code");
-        for (lane, nonce) in &next {
-            script.text(" WHEN ").int(*lane).text(" THEN ").int(nonce.0 as i64);
-        }
-        script.text(" END WHERE code IN ").ints(next.into_keys());
-        attempts = Some(
-            script
-                .say("INSERT INTO landfall_attempts (lane, nonce, epoch, opened_ms, open) VALUES"),
-        );
-        script.values(new, |row, (lane, job)| {
+        ground.write(&mut script);
+        attempts = Some(script.say(
+            "INSERT INTO landfall_attempts (lane, nonce, epoch, opened_ms, open, seq) VALUES",
+        ));
+        script.values(new, |row, (lane, seq, job)| {
             let open = &job.open;
             row.int(*lane).int(open.nonce.0 as i64).int(open.epoch.0 as i64);
-            row.int(time(open.now_ms)).int(1);
+            row.int(time(open.now_ms)).int(1).int(*seq as i64);
         });
         script.say("SET @attempt = LAST_INSERT_ID()");
     }
     let step = session.id_step();
     let head = "INSERT INTO landfall_bodies \
-        (attempt,purpose,hash,base_block,base_height,expires_height,members,bytes) VALUES";
-    script.rows(head, (0u64..).zip(new), "", |row, (number, (_, job))| {
-        let signed = &job.open.signed;
+        (attempt,purpose,hash,base_block,base_height,expires_height,bytes,members) VALUES";
+    script.rows(head, (0u64..).zip(new), "", |row, (number, (_, _, job))| {
         row.above("@attempt", number * step).bytes(job.open.purpose.as_str());
-        row.bytes(&signed.hash).bytes(&signed.base_block);
-        row.int(signed.base_height as i64).int(signed.expires_height as i64);
-        row.bytes(pack(&job.members())).bytes(&signed.bytes);
+        write_signed(row, &job.open.signed);
+        row.bytes(pack(&job.members()));
     });
     batch.write(&mut script, session);
     script.say("COMMIT");
     let answers = session.run(script).await?;
     let Some(attempts) = attempts else { return Ok(0) };
     answers[attempts].first_id.ok_or_else(|| corrupt("a new attempt has no id"))
+}
+
+fn write_variant(script: &mut Script, attempt: i64, variant: &Variant) {
+    script.say("UPDATE landfall_attempts SET variants = ");
+    script.int(variant.number).text(" WHERE id = ").int(attempt);
+    let head = "INSERT INTO landfall_variants (attempt,number,kind,epoch,seq,opened_ms,\
+        hash,base_block,base_height,expires_height,bytes) VALUES";
+    script.rows(head, [variant], "", |row, variant| {
+        row.int(attempt).int(variant.number).bytes(variant.kind.as_str());
+        row.int(variant.epoch.0 as i64).int(variant.seq as i64).int(time(variant.opened_ms));
+        write_signed(row, &variant.signed);
+    });
+}
+
+/// A height that is not there.
+pub(crate) const NONE: i64 = -1;
+
+/// Whether its heights can be written.
+fn check_terms(signed: &Signed) -> Done<()> {
+    let base = signed.base.as_ref().map(|base| base.height);
+    base.into_iter().chain(signed.expires_height).try_for_each(|height| int(height).map(|_| ()))
+}
+
+/// Hash, base block and height, expiry, bytes; the heights were checked.
+fn write_signed(row: &mut Row<'_>, signed: &Signed) {
+    let height = |height: Option<u64>| height.map_or(NONE, |height| height as i64);
+    let base = signed.base.as_ref();
+    row.bytes(&signed.hash).bytes(base.map_or("", |base| base.hash.as_str()));
+    row.int(height(base.map(|base| base.height))).int(height(signed.expires_height));
+    row.bytes(&signed.bytes);
 }
 
 /// An attempt that is to be settled.
@@ -330,30 +473,6 @@ fn write_fates(script: &mut Script, decided: &[&Decision]) {
     script.rows(head, decided, "", |row, job| {
         row.int(job.id).bytes(&job.fate);
     });
-}
-
-async fn sight_once(session: &mut Session, id: i64, epoch: i64, sighting: &str) -> Done<bool> {
-    let mut script = Script::transaction();
-    script.say("SET @lane = (SELECT lane FROM landfall_attempts WHERE id = ");
-    script.int(id).text(")");
-    let held = script.say(
-        "SELECT code FROM landfall_lanes WHERE code = @lane AND holder IS NOT NULL AND epoch = ",
-    );
-    script.int(epoch).text(" FOR UPDATE");
-    let open = script.say("SELECT id FROM landfall_attempts WHERE decided_ms IS NULL AND id = ");
-    script.int(id);
-    let answers = session.run(script).await?;
-    let may = !answers[held].rows.is_empty() && !answers[open].rows.is_empty();
-    let mut script = Script::default();
-    if may {
-        script.say("INSERT INTO landfall_sightings (attempt, sighting) VALUES");
-        script.values([sighting], |row, sighting| {
-            row.int(id).bytes(sighting);
-        });
-    }
-    script.say("COMMIT");
-    session.run(script).await?;
-    Ok(may)
 }
 
 fn pack(members: &[TransferId]) -> Vec<u8> {

@@ -14,7 +14,7 @@ use crate::Core;
 use crate::accept::digest;
 use crate::connections::{Answer, Session, take, take_digest, transaction};
 use crate::fault::{Done, corrupt, int, uint};
-use crate::sql::Script;
+use crate::sql::{Row, Script};
 
 /// Longest space and key, in bytes.
 const TEXT_BYTES: usize = 2048;
@@ -30,7 +30,11 @@ fn key_of(key: &ClaimKey) -> Key {
 enum Claim {
     Free,
     Held { owner: i64 },
-    Kept,
+    Kept { by: Option<i64> },
+}
+
+fn named(owner: Option<i64>) -> Done<Option<TransferId>> {
+    owner.map(|owner| uint(owner).map(TransferId)).transpose()
 }
 
 /// The claims that a batch has locked, as they were and as they will be.
@@ -51,16 +55,25 @@ pub(crate) struct Locks {
 }
 
 fn lock(script: &mut Script, keys: impl Iterator<Item = Key>) -> usize {
-    let statement = script
-        .say("SELECT digest, owner FROM landfall_claims FORCE INDEX (PRIMARY) WHERE digest IN ");
+    let statement = script.say(
+        "SELECT digest, owner, kept_by FROM landfall_claims FORCE INDEX (PRIMARY)
+         WHERE digest IN ",
+    );
     script.keys(keys).text(" ORDER BY digest FOR UPDATE");
     statement
 }
 
+fn look_at(keys: impl Iterator<Item = Key>) -> Script {
+    let mut script = Script::default();
+    script.say("SELECT digest, owner, kept_by FROM landfall_claims WHERE digest IN ");
+    script.keys(keys);
+    script
+}
+
 fn read(answer: &mut Answer, into: &mut BTreeMap<Key, Claim>) -> Done<()> {
     for mut row in answer.rows.drain(..) {
-        let owner: Option<i64> = take(&mut row, 1)?;
-        let claim = owner.map_or(Claim::Kept, |owner| Claim::Held { owner });
+        let (owner, by): (Option<i64>, _) = (take(&mut row, 1)?, take(&mut row, 2)?);
+        let claim = owner.map_or(Claim::Kept { by }, |owner| Claim::Held { owner });
         into.insert(take_digest(&mut row, 0)?, claim);
     }
     Ok(())
@@ -107,13 +120,17 @@ impl Claims {
         let before = self.after.get(&key).copied().unwrap_or(Claim::Free);
         let ended = match (before, end) {
             (Claim::Held { owner }, ClaimEnd::Keep(_) | ClaimEnd::Release(_)) => owner == mover,
-            (Claim::Free, ClaimEnd::Keep(_)) | (Claim::Kept, ClaimEnd::Forget(_)) => true,
+            (Claim::Free, ClaimEnd::Keep(_)) | (Claim::Kept { .. }, ClaimEnd::Forget(_)) => true,
             _ => false,
         };
         if !ended {
             return Vec::new();
         }
-        let after = if matches!(end, ClaimEnd::Keep(_)) { Claim::Kept } else { Claim::Free };
+        let was_held = matches!(before, Claim::Held { .. });
+        let after = match end {
+            ClaimEnd::Keep(_) => Claim::Kept { by: was_held.then_some(mover) },
+            _ => Claim::Free,
+        };
         self.after.insert(key, after);
         match before {
             Claim::Held { .. } => {
@@ -131,20 +148,22 @@ impl Claims {
             let before = self.before.get(key).copied().unwrap_or(Claim::Free);
             match (before, after) {
                 (before, after) if before == *after => {}
-                (Claim::Free, _) => made.push(key),
+                (Claim::Free, Claim::Kept { by }) => made.push((key, *by)),
+                (_, Claim::Kept { by }) => kept.push((key, *by)),
                 (_, Claim::Free) => freed.push(key),
-                _ => kept.push(key),
+                // Nobody begins to hold one here.
+                (_, Claim::Held { .. }) => {}
             }
         }
-        let head = "INSERT INTO landfall_claims (digest, owner, space, name) VALUES";
-        script.rows(head, made, "", |row, key| {
+        let head = "INSERT INTO landfall_claims (digest, kept_by, space, name) VALUES";
+        let row = |row: &mut Row<'_>, (key, by): (&Key, Option<i64>)| {
             let name = &self.names[key];
-            row.bytes(key).maybe_int(None).bytes(&name.space).bytes(&name.key);
-        });
-        if !kept.is_empty() {
-            script.say("UPDATE landfall_claims SET owner = NULL WHERE digest IN ");
-            script.keys(kept);
-        }
+            row.bytes(key).maybe_int(by).bytes(&name.space).bytes(&name.key);
+        };
+        script.rows(head, made, "", row);
+        // The rows are there and locked: the other half always applies.
+        let tail = " ON DUPLICATE KEY UPDATE owner = NULL, kept_by = VALUES(kept_by)";
+        script.rows(head, kept, tail, row);
         if !freed.is_empty() {
             script.say("DELETE FROM landfall_claims WHERE digest IN ");
             script.keys(freed);
@@ -165,25 +184,60 @@ impl Core {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
-        let script = || {
-            let mut script = Script::default();
-            script.say("SELECT digest, owner FROM landfall_claims WHERE digest IN ");
-            script.keys(keys.iter().map(key_of));
-            script
-        };
+        let script = || look_at(keys.iter().map(key_of));
         let mut found = BTreeMap::new();
         read(&mut self.connections.ask(script).await?[0], &mut found)?;
-        Ok(keys.iter().map(|key| found.get(&key_of(key)) == Some(&Claim::Kept)).collect())
+        let is_kept = |key| matches!(found.get(&key_of(key)), Some(Claim::Kept { .. }));
+        Ok(keys.iter().map(is_kept).collect())
     }
+}
+
+pub(crate) fn check_name(key: &ClaimKey) -> Done<()> {
+    if key.space.len() > TEXT_BYTES || key.key.len() > TEXT_BYTES {
+        return Err(corrupt(format!("a claim's name is longer than {TEXT_BYTES} bytes")));
+    }
+    Ok(())
+}
+
+/// Those of the claims that are taken, with their owners.
+pub(crate) async fn taken<'a>(
+    session: &mut Session,
+    keys: impl Iterator<Item = &'a ClaimKey>,
+) -> Done<HashMap<ClaimKey, Option<TransferId>>> {
+    let names: BTreeMap<Key, &ClaimKey> = keys.map(|key| (key_of(key), key)).collect();
+    if names.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let mut found = BTreeMap::new();
+    read(&mut session.run(look_at(names.keys().copied())).await?[0], &mut found)?;
+    let mut taken = HashMap::new();
+    for (key, claim) in found {
+        let owner = match claim {
+            Claim::Free => continue,
+            Claim::Held { owner } => Some(owner),
+            Claim::Kept { by } => by,
+        };
+        if let Some(name) = names.get(&key) {
+            taken.insert((*name).clone(), named(owner)?);
+        }
+    }
+    Ok(taken)
+}
+
+/// Adds to `script` what holds claims for new transfers, whose ids are so far above `@first`. Of
+/// two that hold one, one fails by its key.
+pub(crate) fn hold<'a>(script: &mut Script, claims: impl Iterator<Item = (&'a ClaimKey, u64)>) {
+    let sorted: BTreeMap<Key, (&ClaimKey, u64)> =
+        claims.map(|(key, above)| (key_of(key), (key, above))).collect();
+    let head = "INSERT INTO landfall_claims (digest, owner, space, name) VALUES";
+    script.rows(head, sorted, "", |row, (digest, (key, above))| {
+        row.bytes(digest).above("@first", above).bytes(&key.space).bytes(&key.key);
+    });
 }
 
 async fn claim_once(session: &mut Session, asked: &[(ClaimKey, TransferId)]) -> Done<Vec<Claimed>> {
     let names: HashMap<Key, &ClaimKey> = asked.iter().map(|(key, _)| (key_of(key), key)).collect();
-    for key in names.values() {
-        if key.space.len() > TEXT_BYTES || key.key.len() > TEXT_BYTES {
-            return Err(corrupt(format!("a claim's name is longer than {TEXT_BYTES} bytes")));
-        }
-    }
+    names.values().try_for_each(|key| check_name(key))?;
     let keys: BTreeSet<Key> = names.keys().copied().collect();
     let mut script = Script::transaction();
     let locked = lock(&mut script, keys.into_iter());
@@ -194,7 +248,7 @@ async fn claim_once(session: &mut Session, asked: &[(ClaimKey, TransferId)]) -> 
     for (key, asker) in asked {
         let (key, asker) = (key_of(key), int(asker.0)?);
         answers.push(match known.get(&key) {
-            Some(Claim::Kept) => Claimed::Kept,
+            Some(Claim::Kept { by }) => Claimed::Kept { owner: named(*by)? },
             Some(Claim::Held { owner }) if *owner == asker => Claimed::Yours,
             Some(Claim::Held { owner }) => {
                 waiters.insert((key, asker));

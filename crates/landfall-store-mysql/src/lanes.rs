@@ -7,6 +7,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use landfall_core::lane::{Halt, Lane};
+use landfall_core::opening::{Reached, Standing};
 use landfall_core::store::{LEASE_MAX_MS, Leased};
 use landfall_core::{Epoch, LaneId, Nonce, RailName};
 use mysql_async::Row;
@@ -17,13 +18,10 @@ use crate::connections::{Answer, Session, take, take_maybe_text, take_text, tran
 use crate::fault::{Done, corrupt, int, time, uint};
 use crate::sql::Script;
 
-/// What opening and settling need to know of a lane that they have locked.
+/// What signing and settling need to know of a lane that they have locked.
 pub(crate) struct HeldLane {
     pub code: i64,
-    pub next_nonce: Option<i64>,
-    pub halt_reason: Option<String>,
-    /// Of the lease, if it was not given back.
-    epoch: Option<i64>,
+    pub standing: Standing,
 }
 
 impl HeldLane {
@@ -31,37 +29,53 @@ impl HeldLane {
     pub(crate) fn lock<'a>(script: &mut Script, lanes: impl Iterator<Item = &'a LaneId>) -> usize {
         let names: BTreeSet<&str> = lanes.map(LaneId::as_str).collect();
         let statement = script.say(
-            "SELECT id, code, next_nonce, halt_reason, IF(holder IS NULL, NULL, epoch)
+            "SELECT id, code, next_nonce, halt_reason, IF(holder IS NULL, NULL, epoch), seq
              FROM landfall_lanes FORCE INDEX (id) WHERE id IN ",
         );
         script.keys(names).text(" ORDER BY id FOR UPDATE");
         statement
     }
 
-    pub(crate) fn read(answer: &mut Answer) -> Done<HashMap<String, HeldLane>> {
+    pub(crate) fn read(answer: &mut Answer) -> Done<HashMap<LaneId, HeldLane>> {
         let lane = |mut row: Row| {
-            let held = HeldLane {
-                code: take(&mut row, 1)?,
-                next_nonce: take(&mut row, 2)?,
-                halt_reason: take_maybe_text(&mut row, 3)?,
-                epoch: take(&mut row, 4)?,
+            let epoch: Option<i64> = take(&mut row, 4)?;
+            let (next_nonce, seq) = (nonce(take(&mut row, 2)?)?, uint(take(&mut row, 5)?)?);
+            let standing = Standing {
+                held: epoch.map(uint).transpose()?.map(Epoch),
+                halted: take_maybe_text(&mut row, 3)?,
+                reached: Reached { next_nonce, seq },
             };
-            Ok((take_text(&mut row, 0)?, held))
+            let held = HeldLane { code: take(&mut row, 1)?, standing };
+            Ok((LaneId::new(take_text(&mut row, 0)?), held))
         };
         answer.rows.drain(..).map(lane).collect()
     }
 
     pub(crate) fn is_held(&self, epoch: Epoch) -> bool {
-        self.epoch.is_some_and(|held| held as u64 == epoch.0)
+        self.standing.held == Some(epoch)
     }
 }
 
+fn nonce(value: Option<i64>) -> Done<Option<Nonce>> {
+    Ok(value.map(uint).transpose()?.map(Nonce))
+}
+
+/// How far every lane has come. They are few.
+pub(crate) const REACHED: &str = "SELECT id, next_nonce, seq FROM landfall_lanes";
+
+pub(crate) fn reached_from(answer: &mut Answer) -> Done<HashMap<LaneId, Reached>> {
+    let lane = |mut row: Row| {
+        let (next_nonce, seq) = (nonce(take(&mut row, 1)?)?, uint(take(&mut row, 2)?)?);
+        Ok((LaneId::new(take_text(&mut row, 0)?), Reached { next_nonce, seq }))
+    };
+    answer.rows.drain(..).map(lane).collect()
+}
+
 const COLUMNS: &str = "SELECT id, rail, epoch, holder, lease_until_ms, base_nonce, next_nonce,
-    halt_reason, halt_at_ms FROM landfall_lanes";
+    halt_reason, halt_at_ms, seq FROM landfall_lanes";
 
 fn lane_from(mut row: Row) -> Done<Lane> {
     let row = &mut row;
-    let nonce = |value: Option<i64>| value.map(uint).transpose().map(|nonce| nonce.map(Nonce));
     let halted = match (take_maybe_text(row, 7)?, take::<Option<i64>>(row, 8)?) {
         (Some(reason), Some(at_ms)) => Some(Halt { reason, at_ms: uint(at_ms)? }),
         _ => None,
@@ -74,6 +88,7 @@ fn lane_from(mut row: Row) -> Done<Lane> {
         lease_until_ms: uint(take(row, 4)?)?,
         base_nonce: nonce(take(row, 5)?)?,
         next_nonce: nonce(take(row, 6)?)?,
+        seq: uint(take(row, 9)?)?,
         halted,
     })
 }
@@ -129,9 +144,8 @@ impl Core {
         let mut answers = session.run(script).await?;
         let until_ms = crate::now_from(&mut answers[now])?.saturating_add(ttl_ms);
         let held = HeldLane::read(&mut answers[held])?;
-        let current = |(id, epoch): &(LaneId, Epoch)| {
-            held.get(id.as_str()).filter(|lane| lane.is_held(*epoch))
-        };
+        let current =
+            |(id, epoch): &(LaneId, Epoch)| held.get(id).filter(|lane| lane.is_held(*epoch));
         let codes: BTreeSet<i64> = lanes.iter().filter_map(current).map(|lane| lane.code).collect();
         let mut script = Script::default();
         if !codes.is_empty() {
@@ -195,6 +209,8 @@ impl Core {
             script.say("UPDATE landfall_lanes SET halt_reason = NULL, halt_at_ms = NULL,");
             script.text(" holder = NULL, lease_until_ms = 0, epoch = GREATEST(epoch + 1, ");
             script
+                .text(&self.now_sql())
+                .text("), seq = GREATEST(seq, ")
                 .text(&self.now_sql())
                 .text("), base_nonce = GREATEST(COALESCE(base_nonce, 0), ")
                 .int(base);
@@ -264,6 +280,7 @@ fn new_lane(id: &LaneId, rail: RailName) -> Lane {
         lease_until_ms: 0,
         base_nonce: None,
         next_nonce: None,
+        seq: 0,
         halted: None,
     }
 }

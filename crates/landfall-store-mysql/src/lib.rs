@@ -34,12 +34,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use landfall_core::attempt::{Attempt, Sighting};
+use landfall_core::attempt::Attempt;
 use landfall_core::claim::{ClaimKey, Claimed};
 use landfall_core::lane::Lane;
 use landfall_core::store::{
-    Accepted, Applied, AppliedBatch, Leased, ListFilter, OpenAttempt, Opened, Result, Settled,
-    Settlement, Store, StoreError, StoreIdentity,
+    Accepted, AddVariant, Added, Applied, AppliedBatch, Leased, ListFilter, OpenAttempt, Opened,
+    Result, Settled, Settlement, Sight, Store, StoreError, StoreIdentity,
 };
 use landfall_core::{
     AttemptId, Clock, Epoch, LaneId, Move, NewTransfer, Nonce, RailName, Stage, State, TrailEntry,
@@ -47,7 +47,7 @@ use landfall_core::{
 };
 use landfall_gather::{Gather, Gone, Options, Refused};
 
-use crate::attempts::{Decision, Opening};
+use crate::attempts::{Decision, Opening, Seen};
 use crate::codes::Codes;
 use crate::connections::{Answer, Connections, take};
 use crate::fault::{Done, corrupt, uint};
@@ -120,7 +120,7 @@ pub struct MysqlStore {
     timeout: Duration,
     accepts: Calls<accept::Prepared, Accepted>,
     applies: Calls<moves::Prepared, (Applied, Vec<TransferId>)>,
-    opens: Calls<Opening, Opened>,
+    opens: Calls<Vec<Opening>, Vec<Opened>>,
     settles: Calls<Decision, Settled>,
     claims: Calls<(ClaimKey, TransferId), Claimed>,
 }
@@ -292,16 +292,26 @@ impl Store for MysqlStore {
         Ok(batch)
     }
 
-    async fn open_attempt(&self, open: OpenAttempt) -> Result<Opened> {
-        one(self.call(&self.opens, vec![Opening::new(open)?]).await?)
+    async fn open(&self, batch: Vec<OpenAttempt>) -> Result<Vec<Opened>> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let batch = batch.into_iter().map(Opening::new).collect::<Done<Vec<_>>>()?;
+        one(self.call(&self.opens, vec![batch]).await?)
+    }
+
+    async fn add_variant(&self, add: AddVariant) -> Result<Added> {
+        self.read(self.core.add_variant(&add)).await
     }
 
     async fn settle(&self, settlement: Settlement) -> Result<Settled> {
         one(self.call(&self.settles, vec![Decision::new(settlement)?]).await?)
     }
 
-    async fn sight(&self, attempt: AttemptId, epoch: Epoch, sighting: Sighting) -> Result<bool> {
-        self.read(self.core.sight(attempt, epoch, &sighting)).await
+    async fn sight(&self, sight: Sight) -> Result<bool> {
+        sight.check()?;
+        let seen = Seen::new(sight)?;
+        self.read(self.core.sight(&seen)).await
     }
 
     async fn open_attempts(&self, lane: &LaneId) -> Result<Vec<Attempt>> {
@@ -327,6 +337,10 @@ impl Store for MysqlStore {
 
     async fn attempt_at(&self, lane: &LaneId, nonce: Nonce) -> Result<Option<Attempt>> {
         self.read(self.core.attempt_at(lane, nonce)).await
+    }
+
+    async fn attempt_of(&self, rail: RailName, hash: &str) -> Result<Option<Attempt>> {
+        self.read(self.core.attempt_of(rail, hash)).await
     }
 
     async fn attempts_page(

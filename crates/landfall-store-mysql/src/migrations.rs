@@ -33,8 +33,18 @@ pub(crate) const SHARDS: u32 = 64;
 /// How long one process waits for another that migrates, in seconds.
 const LOCK_SECONDS: u32 = 60;
 
+/// From one version to the next. Each part is left out where it is found done.
+struct Step {
+    /// Statements that make nothing anew.
+    tables: &'static [&'static str],
+    /// Table, column, and what it is.
+    columns: &'static [(&'static str, &'static str, &'static str)],
+    /// Table, index, and over what.
+    indexes: &'static [(&'static str, &'static str, &'static str)],
+}
+
 /// Step `i` leads from version `i` to `i + 1`.
-const STEPS: [&[&str]; 1] = [FIRST];
+const STEPS: [Step; 2] = [Step { tables: FIRST, columns: &[], indexes: &[] }, SIGNATURES];
 
 const FIRST: &[&str] = &[
     // The names behind the codes of states.
@@ -162,6 +172,37 @@ const FIRST: &[&str] = &[
     ) ENGINE=MEMORY",
 ];
 
+/// Every signature of a lane is counted and found by its hash; variants; who kept a claim. No table
+/// is written anew: what bytes may be without is a height of -1 (and no hash of a block), in the
+/// columns that were made when every attempt had it.
+const SIGNATURES: Step = Step {
+    tables: &["CREATE TABLE IF NOT EXISTS landfall_variants (
+        attempt BIGINT NOT NULL,
+        number INT UNSIGNED NOT NULL,
+        kind VARBINARY(32) NOT NULL,
+        epoch BIGINT NOT NULL,
+        seq BIGINT NOT NULL,
+        opened_ms BIGINT NOT NULL,
+        hash VARBINARY(512) NOT NULL,
+        base_block VARBINARY(512) NOT NULL,
+        base_height BIGINT NOT NULL,
+        expires_height BIGINT NOT NULL,
+        bytes MEDIUMBLOB NOT NULL,
+        PRIMARY KEY (attempt, number),
+        KEY hash (hash)
+    )"],
+    columns: &[
+        ("landfall_lanes", "seq", "BIGINT NOT NULL DEFAULT 0"),
+        ("landfall_attempts", "seq", "BIGINT NOT NULL DEFAULT 0"),
+        // How many there are in the table of that name.
+        ("landfall_attempts", "variants", "INT UNSIGNED NOT NULL DEFAULT 0"),
+        // Who held a claim without an owner when it was kept; NULL if nobody did, or it is not
+        // known.
+        ("landfall_claims", "kept_by", "BIGINT"),
+    ],
+    indexes: &[("landfall_bodies", "hash", "hash")],
+};
+
 /// Names what is not said per table.
 const KEPT_BY: &str = " ENGINE=InnoDB ROW_FORMAT=DYNAMIC
     DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin";
@@ -205,10 +246,7 @@ async fn migrate_alone(conn: &mut Conn) -> Done<Schema> {
         conn.query_drop(format!("{META}{KEPT_BY}")).await?;
     }
     for (number, step) in (1..).zip(STEPS).skip(found as usize) {
-        for statement in step {
-            let kept_by = if statement.contains("ENGINE") { "" } else { KEPT_BY };
-            conn.query_drop(format!("{statement}{kept_by}")).await?;
-        }
+        take(conn, step).await?;
         let sql = format!(
             "INSERT INTO landfall_meta VALUES ('version', '{number}')
              ON DUPLICATE KEY UPDATE value = '{number}'"
@@ -221,6 +259,41 @@ async fn migrate_alone(conn: &mut Conn) -> Done<Schema> {
     conn.query_drop(identity).await?;
     Codes::define(conn).await?;
     Ok(if found == SCHEMA_VERSION { Schema::Current } else { Schema::Older(found) })
+}
+
+/// Takes a step, or what is left of it.
+async fn take(conn: &mut Conn, step: Step) -> Done<()> {
+    for statement in step.tables {
+        let kept_by = if statement.contains("ENGINE") { "" } else { KEPT_BY };
+        conn.query_drop(format!("{statement}{kept_by}")).await?;
+    }
+    // Not every server knows ADD COLUMN IF NOT EXISTS.
+    for (table, column, definition) in step.columns {
+        if !is_there(conn, "COLUMNS", "COLUMN_NAME", table, column).await? {
+            let sql = format!("ALTER TABLE {table} ADD COLUMN {column} {definition}");
+            conn.query_drop(sql).await?;
+        }
+    }
+    for (table, index, over) in step.indexes {
+        if !is_there(conn, "STATISTICS", "INDEX_NAME", table, index).await? {
+            conn.query_drop(format!("ALTER TABLE {table} ADD INDEX {index} ({over})")).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn is_there(
+    conn: &mut Conn,
+    catalogue: &str,
+    column: &str,
+    table: &str,
+    name: &str,
+) -> Done<bool> {
+    let sql = format!(
+        "SELECT COUNT(*) FROM information_schema.{catalogue} WHERE TABLE_SCHEMA = DATABASE()
+         AND TABLE_NAME = '{table}' AND {column} = '{name}'"
+    );
+    Ok(conn.query_first::<i64, _>(sql).await?.is_some_and(|found| found > 0))
 }
 
 /// The version of the tables; 0 if there are none.

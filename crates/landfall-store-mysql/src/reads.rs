@@ -4,7 +4,9 @@
 
 use std::collections::HashMap;
 
-use landfall_core::attempt::{Attempt, Fate, Purpose, Sighting};
+use landfall_core::attempt::{
+    Attempt, BaseBlock, Fate, Purpose, Sighting, Signed, Variant, VariantKind,
+};
 use landfall_core::store::ListFilter;
 use landfall_core::{
     AttemptId, Epoch, Fingerprint, LaneId, Nonce, Payload, RailName, Stage, TrailEntry, Transfer,
@@ -13,7 +15,7 @@ use landfall_core::{
 use mysql_async::Row;
 
 use crate::Core;
-use crate::attempts::unpack;
+use crate::attempts::{NONE, unpack};
 use crate::codes::rail_named;
 use crate::connections::{Session, take, take_digest, take_maybe_text, take_text, transaction};
 use crate::fault::{Done, corrupt, int, time, uint};
@@ -30,7 +32,7 @@ const TRANSFER: &str = "t.id, t.state, t.version, t.attempt, t.due_ms, t.stage_r
 const ATTEMPT: &str =
     "SELECT STRAIGHT_JOIN a.id, l.rail, l.id, a.epoch, a.nonce, b.purpose, b.hash,
         b.bytes, b.base_block, b.base_height, b.expires_height, b.members, a.opened_ms, f.fate,
-        a.decided_ms
+        a.decided_ms, a.seq, a.variants
     FROM landfall_attempts a FORCE INDEX (";
 const AND_MORE: &str = ") JOIN landfall_lanes l ON l.code = a.lane
     JOIN landfall_bodies b ON b.attempt = a.id LEFT JOIN landfall_fates f ON f.attempt = a.id";
@@ -301,6 +303,24 @@ impl Core {
         Ok(found.await?.pop())
     }
 
+    pub(crate) async fn attempt_of(&self, rail: RailName, hash: &str) -> Done<Option<Attempt>> {
+        let found = self.attempts("PRIMARY", |script| {
+            script.text(
+                " WHERE a.id = (SELECT MAX(h.attempt) FROM (
+                    SELECT attempt FROM landfall_bodies WHERE hash = ",
+            );
+            script
+                .bytes(hash)
+                .text(" UNION ALL SELECT attempt FROM landfall_variants WHERE hash = ");
+            script.bytes(hash).text(
+                ") h JOIN landfall_attempts o ON o.id = h.attempt
+                    JOIN landfall_lanes m ON m.code = o.lane WHERE m.rail = ",
+            );
+            script.bytes(rail.as_str()).text(")");
+        });
+        Ok(found.await?.pop())
+    }
+
     pub(crate) async fn attempts_page(
         &self,
         rail: RailName,
@@ -335,21 +355,43 @@ async fn attempts_once(
     script.text(index).text(AND_MORE);
     narrow(&mut script);
     let rows = session.run(script).await?.remove(found).rows;
-    let mut attempts = rows.into_iter().map(attempt_from).collect::<Done<Vec<_>>>()?;
+    let mut attempts = Vec::with_capacity(rows.len());
+    let mut varied = Vec::new();
+    for row in rows {
+        let (attempt, variants) = attempt_from(row)?;
+        if variants > 0 {
+            varied.push(attempt.id.0 as i64);
+        }
+        attempts.push(attempt);
+    }
     let mut script = Script::default();
     if !attempts.is_empty() {
         script.say("SELECT attempt, sighting FROM landfall_sightings WHERE attempt IN ");
         script.ints(attempts.iter().map(|attempt| attempt.id.0 as i64));
         script.text(" ORDER BY seq");
     }
+    if !varied.is_empty() {
+        script.say(VARIANT);
+        script.ints(varied.iter().copied()).text(" ORDER BY attempt, number");
+    }
     script.say("COMMIT");
+    let mut answers = session.run(script).await?.into_iter();
     let mut sightings: HashMap<i64, Vec<Sighting>> = HashMap::new();
-    for mut row in session.run(script).await?.remove(0).rows {
+    for mut row in answers.next().unwrap_or_default().rows {
         let sighting = serde_json::from_slice(&take::<Vec<u8>>(&mut row, 1)?)?;
         sightings.entry(take(&mut row, 0)?).or_default().push(sighting);
     }
+    let mut variants: HashMap<i64, Vec<Variant>> = HashMap::new();
+    if !varied.is_empty() {
+        for row in answers.next().unwrap_or_default().rows {
+            let (attempt, variant) = variant_from(row)?;
+            variants.entry(attempt).or_default().push(variant);
+        }
+    }
     for attempt in &mut attempts {
-        attempt.sightings = sightings.remove(&(attempt.id.0 as i64)).unwrap_or_default();
+        let id = attempt.id.0 as i64;
+        attempt.sightings = sightings.remove(&id).unwrap_or_default();
+        attempt.variants = variants.remove(&id).unwrap_or_default();
     }
     Ok(attempts)
 }
@@ -397,8 +439,39 @@ fn passes(filter: &ListFilter, transfer: &Transfer) -> bool {
         && filter.created_until_ms.is_none_or(|until| transfer.created_ms < until)
 }
 
-/// An attempt without its sightings.
-fn attempt_from(mut row: Row) -> Done<Attempt> {
+const VARIANT: &str =
+    "SELECT attempt, number, kind, epoch, seq, opened_ms, hash, bytes, base_block,
+        base_height, expires_height
+    FROM landfall_variants WHERE attempt IN ";
+
+fn variant_from(mut row: Row) -> Done<(i64, Variant)> {
+    let row = &mut row;
+    let attempt = take(row, 0)?;
+    let kind = take_text(row, 2)?;
+    let unknown = || corrupt(format!("unknown variant {kind:?} of attempt {attempt}"));
+    let (base, expires_height) = terms_from(row, 8)?;
+    let (bytes, hash) = (take(row, 7)?, take_text(row, 6)?);
+    let variant = Variant {
+        number: take(row, 1)?,
+        kind: VariantKind::parse(&kind).ok_or_else(unknown)?,
+        epoch: Epoch(uint(take(row, 3)?)?),
+        seq: uint(take(row, 4)?)?,
+        signed: Signed { bytes, hash, base, expires_height },
+        opened_ms: uint(take(row, 5)?)?,
+    };
+    Ok((attempt, variant))
+}
+
+/// Base and expiry from three columns in a row.
+fn terms_from(row: &mut Row, first: usize) -> Done<(Option<BaseBlock>, Option<u64>)> {
+    let height = |value: i64| (value != NONE).then(|| uint(value)).transpose();
+    let hash = take_text(row, first)?;
+    let base = height(take(row, first + 1)?)?.map(|height| BaseBlock { hash, height });
+    Ok((base, height(take(row, first + 2)?)?))
+}
+
+/// An attempt without its sightings and variants, and how many of the latter it has.
+fn attempt_from(mut row: Row) -> Done<(Attempt, u32)> {
     let row = &mut row;
     let id: i64 = take(row, 0)?;
     let purpose = take_text(row, 5)?;
@@ -410,22 +483,25 @@ fn attempt_from(mut row: Row) -> Done<Attempt> {
     if fate.is_some() != decided_ms.is_some() {
         return Err(corrupt(format!("attempt {id} is half decided")));
     }
-    Ok(Attempt {
+    let (base, expires_height) = terms_from(row, 8)?;
+    let attempt = Attempt {
         id: AttemptId(uint(id)?),
         rail: rail_named(&take_text(row, 1)?)?,
         lane: LaneId::new(take_text(row, 2)?),
         epoch: Epoch(uint(take(row, 3)?)?),
         nonce: Nonce(uint(take(row, 4)?)?),
         purpose,
+        seq: uint(take(row, 15)?)?,
         hash: take_text(row, 6)?,
         bytes: take(row, 7)?,
-        base_block: take_text(row, 8)?,
-        base_height: uint(take(row, 9)?)?,
-        expires_height: uint(take(row, 10)?)?,
+        base,
+        expires_height,
+        variants: Vec::new(),
         members: unpack(&take::<Vec<u8>>(row, 11)?)?,
         opened_ms: uint(take(row, 12)?)?,
         sightings: Vec::new(),
         fate,
         decided_ms: decided_ms.map(uint).transpose()?,
-    })
+    };
+    Ok((attempt, take(row, 16)?))
 }

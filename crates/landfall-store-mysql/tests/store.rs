@@ -2,6 +2,7 @@
 //! server can suffer.
 
 mod crash;
+mod earlier;
 mod instances;
 mod opening;
 mod outage;

@@ -1,4 +1,4 @@
-//! New transfers: created, already there, or in conflict.
+//! New transfers: created, already there, in conflict, or after something that is claimed.
 //!
 //! **Invariant:** a key, once taken, belongs to its transfer for ever.
 //! A key is found by its SHA-256: nobody can make two keys of one hash, so the hash is the key, of
@@ -7,9 +7,15 @@
 //!
 //! Ids come from a sequence that no session caches: whoever asks after an id was answered gets a
 //! larger one, whichever instance asks.
+//!
+//! Claims are locked where they are there; where they are not, holding them meets their primary key
+//! if somebody was faster, and the batch starts over. A key that was taken for a transfer which
+//! turns out to be refused is given back in the same commit.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use landfall_core::accepting::{Owner, Verdict, verdicts};
+use landfall_core::claim::ClaimKey;
 use landfall_core::store::{Accepted, Result, StoreError};
 use landfall_core::transfer::FIRST_VERSION;
 use landfall_core::{NewTransfer, RailName, Transfer, TransferId, trail};
@@ -17,10 +23,10 @@ use sha2::{Digest, Sha256};
 use tokio_postgres::types::ToSql;
 
 use crate::codes::Codes;
-use crate::connections::{Ask, Connection, Connections, Value, Work, Write};
+use crate::connections::{Ask, Connection, Connections, Value, Values, Work, Write};
 use crate::fault::{Done, corrupt, get, int, text, time, uint};
-use crate::reads;
 use crate::writer::COUNT;
+use crate::{claims, reads};
 
 type Hash = [u8; 32];
 
@@ -68,6 +74,8 @@ const TAKE: &str = "WITH asked AS MATERIALIZED (
     SELECT hash, id, fingerprint FROM asked ORDER BY hash
     ON CONFLICT (hash) DO NOTHING RETURNING hash, transfer";
 
+const GIVE_BACK: &str = "DELETE FROM keys WHERE hash = ANY($1)";
+
 const TAKEN: &str = "SELECT hash, transfer, fingerprint FROM keys WHERE hash = ANY($1)";
 
 const PAYLOADS: &str = "INSERT INTO payloads
@@ -86,6 +94,13 @@ struct Taken {
     fingerprint: Vec<u8>,
 }
 
+/// The first flight: keys that were free, by their hashes, with the ids that took them; claims that
+/// are taken, with their owners.
+struct Taking {
+    free: HashMap<Hash, i64>,
+    claimed: HashMap<ClaimKey, Option<TransferId>>,
+}
+
 impl Work for Accepting<'_> {
     type Answer = Vec<Accepted>;
 
@@ -93,36 +108,40 @@ impl Work for Accepting<'_> {
         let mut named = HashSet::with_capacity(self.batch.len());
         let first = self.batch.iter().filter(|prepared| named.insert(prepared.hash));
         let first: Vec<&Prepared> = first.collect();
-        let created = self.take(db, &first).await?;
-        let met: Vec<&[u8]> = named
-            .iter()
-            .filter(|hash| !created.contains_key(*hash))
-            .map(|hash| hash.as_slice())
-            .collect();
-        self.create(db, &first, &created).await?;
-        if created.len() == self.batch.len() {
-            return self.batch.iter().map(|prepared| made(prepared, &created)).collect();
-        }
-        let (taken, stored) = self.look(db, &met).await?;
-        let mut told = HashSet::new();
-        let answer = |prepared: &Prepared| match created.get(&prepared.hash) {
-            Some(_) if told.insert(prepared.hash) => made(prepared, &created),
-            Some(_) => {
-                let (id, first) = first_of(&first, &created, prepared)?;
-                let transfer = first.new.accepted_as(id);
-                Ok(decided(first.new.fingerprint.0 == prepared.new.fingerprint.0, transfer))
-            }
-            None => {
-                let taken = taken.get(&prepared.hash).ok_or_else(|| corrupt("a key vanished"))?;
-                let stored = stored.get(&taken.id);
-                let stored = stored.ok_or_else(|| corrupt("a key outlived its transfer"))?;
-                if stored.tenant != prepared.new.tenant || stored.key != prepared.new.key {
-                    return Err(corrupt("two keys have one hash"));
-                }
-                Ok(decided(taken.fingerprint == prepared.new.fingerprint.0, stored.clone()))
-            }
+        let Taking { free, claimed } = self.take(db, &first).await?;
+        let met = named.iter().filter(|hash| !free.contains_key(*hash));
+        let met: Vec<&[u8]> = met.map(|hash| hash.as_slice()).collect();
+        let judged = self.batch.iter().map(|one| (one.hash, one.new.claims.as_slice()));
+        let verdicts = verdicts(judged, |hash| !free.contains_key(hash), &claimed);
+        self.create(db, &free, &verdicts).await?;
+        let (taken, stored) = match met.is_empty() {
+            true => Default::default(),
+            false => self.look(db, &met).await?,
         };
-        self.batch.iter().map(answer).collect()
+        let id_of = |place: usize| match free.get(&self.batch[place].hash) {
+            Some(id) => Ok(TransferId(uint(*id)?)),
+            None => Err(corrupt("a new transfer has no id")),
+        };
+        let answer = |(place, verdict): (usize, &Verdict)| {
+            let prepared = &self.batch[place];
+            Ok(match *verdict {
+                Verdict::New => Accepted::Created(prepared.new.accepted_as(id_of(place)?)),
+                Verdict::Repeats(first) => {
+                    let new = &self.batch[first].new;
+                    let is_same = new.fingerprint == prepared.new.fingerprint;
+                    decided(is_same, new.accepted_as(id_of(first)?))
+                }
+                Verdict::Known => prepared.against(&taken, &stored)?,
+                Verdict::Claimed { claim, by } => {
+                    let owner = match by {
+                        Owner::Stored(owner) => owner,
+                        Owner::InBatch(first) => Some(id_of(first)?),
+                    };
+                    Accepted::Claimed { key: prepared.new.claims[claim].clone(), owner }
+                }
+            })
+        };
+        verdicts.iter().enumerate().map(answer).collect()
     }
 }
 
@@ -130,49 +149,64 @@ fn decided(is_same: bool, stored: Transfer) -> Accepted {
     if is_same { Accepted::Already(stored) } else { Accepted::Conflict(stored) }
 }
 
-fn made(prepared: &Prepared, created: &HashMap<Hash, i64>) -> Done<Accepted> {
-    let id = created.get(&prepared.hash).ok_or_else(|| corrupt("a new transfer has no id"))?;
-    Ok(Accepted::Created(prepared.new.accepted_as(TransferId(uint(*id)?))))
-}
-
-/// Who of the batch took the key that `prepared` met.
-fn first_of<'a>(
-    first: &[&'a Prepared],
-    created: &HashMap<Hash, i64>,
-    prepared: &Prepared,
-) -> Done<(TransferId, &'a Prepared)> {
-    let found = first.iter().copied().find(|other| other.hash == prepared.hash);
-    match (found, created.get(&prepared.hash)) {
-        (Some(found), Some(id)) => Ok((TransferId(uint(*id)?), found)),
-        _ => Err(corrupt("a key was taken by nobody")),
+impl Prepared {
+    /// What a transfer that had its key before is to this one.
+    fn against(
+        &self,
+        taken: &HashMap<Hash, Taken>,
+        stored: &HashMap<i64, Transfer>,
+    ) -> Done<Accepted> {
+        let taken = taken.get(&self.hash).ok_or_else(|| corrupt("a key vanished"))?;
+        let stored = stored.get(&taken.id);
+        let stored = stored.ok_or_else(|| corrupt("a key outlived its transfer"))?;
+        if stored.tenant != self.new.tenant || stored.key != self.new.key {
+            return Err(corrupt("two keys have one hash"));
+        }
+        Ok(decided(taken.fingerprint == self.new.fingerprint.0, stored.clone()))
     }
 }
 
 impl Accepting<'_> {
-    /// Takes the keys that are free, and begins the transaction.
-    async fn take(&self, db: &mut Connection, first: &[&Prepared]) -> Done<HashMap<Hash, i64>> {
+    /// Takes the keys that are free, locks the claims that are there, and begins the transaction.
+    async fn take(&self, db: &mut Connection, first: &[&Prepared]) -> Done<Taking> {
         let hashes: Vec<&[u8]> = first.iter().map(|prepared| &prepared.hash[..]).collect();
         let fingerprints: Vec<&[u8]> =
             first.iter().map(|prepared| &prepared.new.fingerprint.0[..]).collect();
-        let asks: [Ask<'_>; 1] = [Some((TAKE, &[&hashes, &fingerprints]))];
-        let rows = db.begin(&asks).await?.pop().unwrap_or_default();
-        rows.iter().map(|row| Ok((hash_from(get(row, 0)?)?, get(row, 1)?))).collect()
+        let claims: BTreeSet<(String, String)> = self
+            .batch
+            .iter()
+            .flat_map(|prepared| &prepared.new.claims)
+            .map(|claim| (text(&claim.space), text(&claim.key)))
+            .collect();
+        let has_claims = !claims.is_empty();
+        let (spaces, keys): (Vec<String>, Vec<String>) = claims.into_iter().unzip();
+        let claimed: Values<'_> = &[&spaces, &keys];
+        let asks: [Ask<'_>; 2] = [
+            Some((TAKE, &[&hashes, &fingerprints])),
+            has_claims.then_some((claims::LOCK, claimed)),
+        ];
+        let answers = db.begin(&asks).await?;
+        let [taken, claimed] = &answers[..] else {
+            return Err(corrupt("a flight came back with other answers"));
+        };
+        let free = taken.iter().map(|row| Ok((hash_from(get(row, 0)?)?, get(row, 1)?)));
+        Ok(Taking { free: free.collect::<Done<_>>()?, claimed: claims::taken_from(claimed)? })
     }
 
-    /// Stores what took its key, and commits.
+    /// Stores what is new with all that it claims, gives back the other keys, and commits.
     async fn create(
         &self,
         db: &mut Connection,
-        first: &[&Prepared],
-        created: &HashMap<Hash, i64>,
+        free: &HashMap<Hash, i64>,
+        verdicts: &[Verdict],
     ) -> Done<()> {
-        if created.is_empty() {
+        let is_new = |(_, verdict): &(&Prepared, &Verdict)| **verdict == Verdict::New;
+        let mut new: Vec<(i64, &Prepared)> = (self.batch.iter().zip(verdicts).filter(is_new))
+            .filter_map(|(prepared, _)| Some((*free.get(&prepared.hash)?, prepared)))
+            .collect();
+        if new.is_empty() {
             return db.roll_back().await;
         }
-        let mut new: Vec<(i64, &Prepared)> = first
-            .iter()
-            .filter_map(|prepared| Some((*created.get(&prepared.hash)?, *prepared)))
-            .collect();
         new.sort_unstable_by_key(|(id, _)| *id);
         let mut counts: BTreeMap<i16, i64> = BTreeMap::new();
         let (mut states, mut stages) = (Vec::new(), Vec::new());
@@ -184,7 +218,7 @@ impl Accepting<'_> {
             stages.push(self.codes.due_stage(prepared.new.state, due_ms)?);
         }
         let (counted, by): (Vec<i16>, Vec<i64>) = counts.into_iter().unzip();
-        let writes = [
+        let mut writes = vec![
             payloads(&new),
             Write {
                 sql: TRANSFERS,
@@ -199,8 +233,21 @@ impl Accepting<'_> {
                 ],
                 rows: Some(new.len()),
             },
-            Write { sql: COUNT, values: vec![Box::new(counted), Box::new(by)], rows: None },
         ];
+        let claims: BTreeMap<&ClaimKey, i64> =
+            new.iter().flat_map(|(id, one)| one.new.claims.iter().map(|key| (key, *id))).collect();
+        if !claims.is_empty() {
+            writes.push(claims::hold(claims));
+        }
+        if new.len() < free.len() {
+            let kept: HashSet<i64> = new.iter().map(|(id, _)| *id).collect();
+            let unused = free.iter().filter(|(_, id)| !kept.contains(id));
+            let unused: Vec<Vec<u8>> = unused.map(|(hash, _)| hash.to_vec()).collect();
+            let rows = Some(unused.len());
+            writes.push(Write { sql: GIVE_BACK, values: vec![Box::new(unused)], rows });
+        }
+        let values: Vec<Value> = vec![Box::new(counted), Box::new(by)];
+        writes.push(Write { sql: COUNT, values, rows: None });
         db.commit(&writes).await
     }
 

@@ -17,13 +17,33 @@ use crate::writer::Sheet;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Claim {
     Held { owner: i64 },
-    Kept,
+    Kept { by: Option<i64> },
 }
 
 impl Claim {
-    fn of(owner: Option<i64>) -> Claim {
-        owner.map_or(Claim::Kept, |owner| Claim::Held { owner })
+    /// From a row of [`LOCK`].
+    fn of(row: &Row) -> Done<Claim> {
+        let (owner, by): (Option<i64>, _) = (get(row, 2)?, get(row, 3)?);
+        Ok(owner.map_or(Claim::Kept { by }, |owner| Claim::Held { owner }))
     }
+
+    fn owner(self) -> Option<i64> {
+        match self {
+            Claim::Held { owner } => Some(owner),
+            Claim::Kept { by } => by,
+        }
+    }
+
+    fn kept_by(self) -> Option<i64> {
+        match self {
+            Claim::Held { .. } => None,
+            Claim::Kept { by } => by,
+        }
+    }
+}
+
+fn named(owner: Option<i64>) -> Done<Option<TransferId>> {
+    owner.map(|owner| uint(owner).map(TransferId)).transpose()
 }
 
 /// A claim as it is stored, and as the jobs so far have left it.
@@ -41,7 +61,7 @@ pub(crate) fn key_of(end: &ClaimEnd) -> &ClaimKey {
     key
 }
 
-pub(crate) const LOCK: &str = "SELECT c.space, c.key, c.owner
+pub(crate) const LOCK: &str = "SELECT c.space, c.key, c.owner, c.kept_by
     FROM unnest($1::text[], $2::text[]) AS u(space, key)
         JOIN claims c ON c.space = u.space AND c.key = u.key
     ORDER BY c.space, c.key FOR UPDATE OF c";
@@ -50,6 +70,15 @@ pub(crate) const WAITERS: &str = "SELECT w.space, w.key, w.waiter
     FROM unnest($1::text[], $2::text[]) AS u(space, key)
         JOIN claim_waiters w ON w.space = u.space AND w.key = u.key
     ORDER BY w.waiter";
+
+/// The claims that are taken, with their owners.
+pub(crate) fn taken_from(claims: &[Row]) -> Done<HashMap<ClaimKey, Option<TransferId>>> {
+    let taken = |row: &Row| {
+        let key = ClaimKey { space: given(get(row, 0)?), key: given(get(row, 1)?) };
+        Ok((key, named(Claim::of(row)?.owner())?))
+    };
+    claims.iter().map(taken).collect()
+}
 
 /// The claims of `keys`, those that are not there included.
 pub(crate) fn locked_from<'k>(
@@ -62,7 +91,7 @@ pub(crate) fn locked_from<'k>(
         keys.map(|(space, key)| (named(space, key), ClaimRow::default())).collect();
     for row in claims {
         let claim = found.entry(named(get(row, 0)?, get(row, 1)?)).or_default();
-        claim.before = Some(Claim::of(get(row, 2)?));
+        claim.before = Some(Claim::of(row)?);
         claim.after = claim.before;
     }
     for row in waiters {
@@ -86,13 +115,14 @@ impl Sheet<'_> {
             (Some(Claim::Held { owner }), ClaimEnd::Keep(_) | ClaimEnd::Release(_)) => {
                 owner == mover
             }
-            (None, ClaimEnd::Keep(_)) | (Some(Claim::Kept), ClaimEnd::Forget(_)) => true,
+            (None, ClaimEnd::Keep(_)) | (Some(Claim::Kept { .. }), ClaimEnd::Forget(_)) => true,
             _ => false,
         };
         if !ended {
             return Ok(());
         }
-        claim.after = matches!(end, ClaimEnd::Keep(_)).then_some(Claim::Kept);
+        let kept = Claim::Kept { by: held.map(|_| mover) };
+        claim.after = matches!(end, ClaimEnd::Keep(_)).then_some(kept);
         if !matches!(held, Some(Claim::Held { .. })) {
             return Ok(());
         }
@@ -104,10 +134,10 @@ impl Sheet<'_> {
     }
 }
 
-const KEEP: &str = "INSERT INTO claims (space, key, owner)
-    SELECT u.space, u.key, NULL FROM unnest($1::text[], $2::text[]) AS u(space, key)";
-const TURN: &str = "UPDATE claims c SET owner = NULL
-    FROM unnest($1::text[], $2::text[]) AS u(space, key)
+const KEEP: &str = "INSERT INTO claims (space, key, kept_by)
+    SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[])";
+const TURN: &str = "UPDATE claims c SET owner = NULL, kept_by = u.kept_by
+    FROM unnest($1::text[], $2::text[], $3::bigint[]) AS u(space, key, kept_by)
     WHERE c.space = u.space AND c.key = u.key";
 const REMOVE: &str = "DELETE FROM claims c USING unnest($1::text[], $2::text[]) AS u(space, key)
     WHERE c.space = u.space AND c.key = u.key";
@@ -119,22 +149,45 @@ const LET_GO: &str = "DELETE FROM claim_waiters w
 pub(crate) fn write(sheet: &Sheet<'_>, writes: &mut Vec<Write>) -> Done<()> {
     let mut sorted: BTreeMap<&ClaimKey, &ClaimRow> = BTreeMap::new();
     sorted.extend(&sheet.claims);
-    let mut add = |sql, rows: bool, chosen: &dyn Fn(&ClaimRow) -> bool| {
-        let chosen = sorted.iter().filter(|(_, claim)| chosen(claim));
-        let (spaces, keys): (Vec<String>, Vec<String>) =
-            chosen.map(|(key, _)| (text(&key.space), text(&key.key))).unzip();
-        if !keys.is_empty() {
-            let rows = rows.then_some(keys.len());
-            writes.push(Write { sql, values: vec![Box::new(spaces), Box::new(keys)], rows });
+    let mut add = |sql, is_kept: bool, chosen: &dyn Fn(&ClaimRow) -> bool| {
+        let chosen: Vec<_> = sorted.iter().filter(|(_, claim)| chosen(claim)).collect();
+        if chosen.is_empty() {
+            return;
         }
+        let (spaces, keys): (Vec<String>, Vec<String>) =
+            chosen.iter().map(|(key, _)| (text(&key.space), text(&key.key))).unzip();
+        let mut values: Vec<Value> = vec![Box::new(spaces), Box::new(keys)];
+        if is_kept {
+            let kept_by = chosen.iter().map(|(_, claim)| claim.after.and_then(Claim::kept_by));
+            values.push(Box::new(kept_by.collect::<Vec<Option<i64>>>()));
+        }
+        let rows = (sql != LET_GO).then_some(chosen.len());
+        writes.push(Write { sql, values, rows });
     };
     add(KEEP, true, &|claim| claim.before.is_none() && claim.after.is_some());
     add(TURN, true, &|claim| {
         claim.before.is_some() && claim.after.is_some() && claim.before != claim.after
     });
-    add(REMOVE, true, &|claim| claim.before.is_some() && claim.after.is_none());
+    add(REMOVE, false, &|claim| claim.before.is_some() && claim.after.is_none());
     add(LET_GO, false, &|claim| claim.ended);
     Ok(())
+}
+
+/// Holds claims for new transfers, in the order of their keys. Somebody may have been faster: then
+/// their primary key says so.
+const HOLD: &str = "INSERT INTO claims (space, key, owner)
+    SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[])";
+
+pub(crate) fn hold(claims: BTreeMap<&ClaimKey, i64>) -> Write {
+    let mut sorted: Vec<(String, String, i64)> =
+        claims.into_iter().map(|(key, owner)| (text(&key.space), text(&key.key), owner)).collect();
+    sorted.sort_unstable();
+    let rows = Some(sorted.len());
+    let owners: Vec<i64> = sorted.iter().map(|(_, _, owner)| *owner).collect();
+    let (spaces, keys): (Vec<String>, Vec<String>) =
+        sorted.into_iter().map(|(space, key, _)| (space, key)).unzip();
+    let values: Vec<Value> = vec![Box::new(spaces), Box::new(keys), Box::new(owners)];
+    Write { sql: HOLD, values, rows }
 }
 
 /// Askers of many callers, in order.
@@ -168,13 +221,13 @@ impl Work for Asking<'_> {
         }
         let mut owners: HashMap<(&str, &str), Claim> = HashMap::with_capacity(locked.len());
         for row in &locked {
-            owners.insert((get(row, 0)?, get(row, 1)?), Claim::of(get(row, 2)?));
+            owners.insert((get(row, 0)?, get(row, 1)?), Claim::of(row)?);
         }
         let (mut answers, mut waiting) = (Vec::with_capacity(self.claims.len()), Vec::new());
         for (key, asker) in self.claims {
             let (space, key, asking) = (text(&key.space), text(&key.key), int(asker.0)?);
             answers.push(match owners.get(&(space.as_str(), key.as_str())) {
-                Some(Claim::Kept) => Claimed::Kept,
+                Some(Claim::Kept { by }) => Claimed::Kept { owner: named(*by)? },
                 Some(Claim::Held { owner }) if *owner != asking => {
                     let owner = TransferId(uint(*owner)?);
                     waiting.push((space, (key, asking)));

@@ -5,6 +5,7 @@
 //! the lane's row, and is judged by the database's own clock once it has the lock.
 
 use landfall_core::lane::{Halt, Lane};
+use landfall_core::opening::{Reached, Standing};
 use landfall_core::store::{LEASE_MAX_MS, Leased, Result, StoreError, StoreIdentity};
 use landfall_core::{Epoch, LaneId, Nonce, RailName};
 use tokio_postgres::Row;
@@ -13,33 +14,38 @@ use crate::codes::rail_named;
 use crate::connections::Connections;
 use crate::fault::{Done, corrupt, get, given, int, span, text, uint};
 
-/// What opening and settling need to know of a lane.
+/// What signing and settling need to know of a lane.
 #[derive(Debug, Clone)]
 pub(crate) struct LaneRow {
     pub code: i64,
-    pub epoch: i64,
-    pub is_held: bool,
-    pub next_nonce: Option<i64>,
-    pub halt_reason: Option<String>,
+    pub standing: Standing,
 }
 
-pub(crate) const LOCK: &str = "SELECT id, code, epoch, holder IS NOT NULL, next_nonce, halt_reason
+pub(crate) const LOCK: &str = "SELECT id, code, epoch, holder IS NOT NULL, next_nonce, halt_reason,
+        seq
     FROM lanes WHERE id = ANY($1) ORDER BY id FOR UPDATE";
 
 pub(crate) fn locked_from(row: &Row) -> Done<(LaneId, LaneRow)> {
-    let lane = LaneRow {
-        code: get(row, 1)?,
-        epoch: get(row, 2)?,
-        is_held: get(row, 3)?,
-        next_nonce: get(row, 4)?,
-        halt_reason: get::<Option<&str>>(row, 5)?.map(given),
+    let epoch = Epoch(uint(get(row, 2)?)?);
+    let standing = Standing {
+        held: get::<bool>(row, 3)?.then_some(epoch),
+        halted: get::<Option<&str>>(row, 5)?.map(given),
+        reached: Reached { next_nonce: nonce(get(row, 4)?)?, seq: uint(get(row, 6)?)? },
     };
-    Ok((LaneId::new(given(get(row, 0)?)), lane))
+    Ok((LaneId::new(given(get(row, 0)?)), LaneRow { code: get(row, 1)?, standing }))
 }
 
-/// How far lanes have come. Nonces only grow, so it needs no lock.
-pub(crate) const NEXT_NONCES: &str =
-    "SELECT id, next_nonce FROM lanes WHERE id = ANY($1) AND next_nonce IS NOT NULL";
+fn nonce(value: Option<i64>) -> Done<Option<Nonce>> {
+    Ok(value.map(uint).transpose()?.map(Nonce))
+}
+
+/// How far lanes have come. They only come further, so it needs no lock.
+pub(crate) const REACHED: &str = "SELECT id, next_nonce, seq FROM lanes WHERE id = ANY($1)";
+
+pub(crate) fn reached_from(row: &Row) -> Done<(LaneId, Reached)> {
+    let reached = Reached { next_nonce: nonce(get(row, 1)?)?, seq: uint(get(row, 2)?)? };
+    Ok((LaneId::new(given(get(row, 0)?)), reached))
+}
 
 /// Names the life of the server: a restart has another start, a promoted replica had its own. A
 /// backup that is loaded into a running server makes its tables anew, or fills them anew, and so in
@@ -61,10 +67,10 @@ const LEASE: &str = "INSERT INTO lanes AS l (id, rail, epoch, holder, lease_unti
         -- Further away than it could last: given before the clock was set back.
         OR l.lease_until_ms > (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $5
     RETURNING l.id, l.rail, l.epoch, l.holder, l.lease_until_ms, l.base_nonce, l.next_nonce,
-        l.halt_reason, l.halt_at_ms";
+        l.halt_reason, l.halt_at_ms, l.seq";
 
 const COLUMNS: &str = "SELECT id, rail, epoch, holder, lease_until_ms, base_nonce, next_nonce,
-    halt_reason, halt_at_ms FROM lanes";
+    halt_reason, halt_at_ms, seq FROM lanes";
 
 /// Locked in the order of their names first, like by everybody.
 const RENEW: &str = "WITH held AS MATERIALIZED (
@@ -90,11 +96,11 @@ const HALT: &str = "UPDATE lanes SET halt_reason = coalesce(halt_reason, $2),
 const ADOPT: &str = "UPDATE lanes SET halt_reason = NULL, halt_at_ms = NULL,
         holder = NULL, lease_until_ms = 0,
         epoch = greatest(epoch + 1, (extract(epoch FROM clock_timestamp()) * 1000)::bigint),
+        seq = greatest(seq, (extract(epoch FROM clock_timestamp()) * 1000)::bigint),
         base_nonce = greatest(base_nonce, $2), next_nonce = greatest(next_nonce, $3)
     WHERE id = $1 RETURNING code";
 
 fn lane_from(row: &Row) -> Done<Lane> {
-    let nonce = |value: Option<i64>| value.map(uint).transpose().map(|nonce| nonce.map(Nonce));
     let reason = get::<Option<&str>>(row, 7)?.map(given);
     let halted = match (reason, get::<Option<i64>>(row, 8)?) {
         (Some(reason), Some(at_ms)) => Some(Halt { reason, at_ms: uint(at_ms)? }),
@@ -109,6 +115,7 @@ fn lane_from(row: &Row) -> Done<Lane> {
         lease_until_ms: uint(get(row, 4)?)?,
         base_nonce: nonce(get(row, 5)?)?,
         next_nonce: nonce(get(row, 6)?)?,
+        seq: uint(get(row, 9)?)?,
         halted,
     })
 }

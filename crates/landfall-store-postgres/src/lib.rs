@@ -27,12 +27,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use landfall_core::attempt::{Attempt, Sighting};
+use landfall_core::attempt::Attempt;
 use landfall_core::claim::{ClaimKey, Claimed};
 use landfall_core::lane::Lane;
 use landfall_core::store::{
-    Accepted, AppliedBatch, Leased, ListFilter, OpenAttempt, Opened, Result, Settled, Settlement,
-    Store, StoreError, StoreIdentity,
+    Accepted, AddVariant, Added, AppliedBatch, Leased, ListFilter, OpenAttempt, Opened, Result,
+    Settled, Settlement, Sight, Store, StoreError, StoreIdentity,
 };
 use landfall_core::{
     AttemptId, Epoch, LaneId, Move, NewTransfer, Nonce, RailName, Stage, State, TrailEntry,
@@ -41,7 +41,7 @@ use landfall_core::{
 use landfall_gather::{Gather, Options, Refused};
 
 use crate::accept::Accepting;
-use crate::attempts::{Decision, Opening};
+use crate::attempts::{Decision, Opening, Seen};
 use crate::claims::Asking;
 use crate::codes::Codes;
 use crate::connections::Connections;
@@ -241,10 +241,20 @@ impl Store for PostgresStore {
         }
     }
 
-    async fn open_attempt(&self, open: OpenAttempt) -> Result<Opened> {
-        let opening = Opening::new(open).map(|opening| Job::Open(Box::new(opening)));
-        match self.job(&self.carrying, opening).await? {
+    async fn open(&self, batch: Vec<OpenAttempt>) -> Result<Vec<Opened>> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let batch = batch.into_iter().map(Opening::new).collect::<Done<_>>();
+        match self.job(&self.carrying, batch.map(Job::Open)).await? {
             Answer::Opened(opened) => Ok(opened),
+            _ => Err(lost()),
+        }
+    }
+
+    async fn add_variant(&self, add: AddVariant) -> Result<Added> {
+        match self.job(&self.carrying, Ok(Job::Vary(Box::new(add)))).await? {
+            Answer::Varied(added) => added,
             _ => Err(lost()),
         }
     }
@@ -257,8 +267,13 @@ impl Store for PostgresStore {
         }
     }
 
-    async fn sight(&self, attempt: AttemptId, epoch: Epoch, sighting: Sighting) -> Result<bool> {
-        self.connections().sight(attempt, epoch, &sighting).await
+    async fn sight(&self, sight: Sight) -> Result<bool> {
+        sight.check()?;
+        let seen = Seen::new(sight).map(|seen| Job::Sight(Box::new(seen)));
+        match self.job(&self.carrying, seen).await? {
+            Answer::Sighted(is_wanted) => Ok(is_wanted),
+            _ => Err(lost()),
+        }
     }
 
     async fn open_attempts(&self, lane: &LaneId) -> Result<Vec<Attempt>> {
@@ -284,6 +299,10 @@ impl Store for PostgresStore {
 
     async fn attempt_at(&self, lane: &LaneId, nonce: Nonce) -> Result<Option<Attempt>> {
         self.connections().attempt_at(lane, nonce).await
+    }
+
+    async fn attempt_of(&self, rail: RailName, hash: &str) -> Result<Option<Attempt>> {
+        self.connections().attempt_of(rail, hash).await
     }
 
     async fn attempts_page(

@@ -12,7 +12,7 @@ use crate::fault::{Done, get};
 pub(crate) const SCHEMA_VERSION: i64 = STEPS.len() as i64;
 
 /// Step `i` leads from version `i` to `i + 1`.
-const STEPS: [&str; 1] = [FIRST];
+const STEPS: [&str; 2] = [FIRST, SIGNATURES];
 
 /// Hot columns are in a narrow table of their own: an update writes the whole row anew. Its `stage`
 /// is set only while it is due, so that a move between two states in which it is not (into
@@ -145,6 +145,35 @@ CREATE TABLE claim_waiters (
     waiter bigint NOT NULL,
     PRIMARY KEY (space, key, waiter)
 );
+"#;
+
+/// Every signature of a lane is counted and found by its hash; variants; who kept a claim. No table
+/// is written anew: what bytes may be without is a height of -1 (and no hash of a block), in the
+/// columns that were made when every attempt had it.
+const SIGNATURES: &str = r#"
+ALTER TABLE lanes ADD COLUMN seq bigint NOT NULL DEFAULT 0;
+-- How many there are in `variants`, beside which of the lane's signatures it is.
+ALTER TABLE attempts ADD COLUMN seq bigint NOT NULL DEFAULT 0,
+    ADD COLUMN variants integer NOT NULL DEFAULT 0;
+CREATE INDEX attempts_hash ON attempts (hash);
+CREATE TABLE variants (
+    attempt bigint NOT NULL,
+    number integer NOT NULL,
+    kind text NOT NULL,
+    epoch bigint NOT NULL,
+    seq bigint NOT NULL,
+    opened_ms bigint NOT NULL,
+    hash text NOT NULL,
+    base_block text NOT NULL,
+    base_height bigint NOT NULL,
+    expires_height bigint NOT NULL,
+    bytes bytea NOT NULL,
+    PRIMARY KEY (attempt, number)
+);
+ALTER TABLE variants ALTER COLUMN bytes SET STORAGE EXTERNAL;
+CREATE INDEX variants_hash ON variants (hash);
+-- Who held a claim without an owner when it was kept; NULL if nobody did, or it is not known.
+ALTER TABLE claims ADD COLUMN kept_by bigint;
 "#;
 
 /// What is found where the store is to be.

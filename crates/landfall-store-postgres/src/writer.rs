@@ -8,14 +8,14 @@
 //! once locked (`FOR UPDATE`) changes no more; all that decides an answer is read under such a
 //! lock:
 //! - a transfer's state, version and attempt, under its own;
-//! - a lane's epoch, halt and next nonce, and whether one of its attempts is decided, under the
-//!   lane's: whoever writes any of these holds it;
+//! - a lane's epoch, halt, next nonce and count of signatures, and whether one of its attempts is
+//!   decided and how many variants it has, under the lane's: whoever writes any of these holds it;
 //! - a claim's owner and its waiters, under the claim's: whoever waits has locked it. A claim that
 //!   is not there cannot be locked; writing it then meets its primary key, and the batch starts
 //!   over.
 //!
-//! What is read without a lock only grows or never changes: nonces behind the opener's marks,
-//! members.
+//! What is read without a lock only grows or never changes: how far lanes have come that are only
+//! marks of the opener, members.
 //!
 //! **Rule:** locks are taken in one order by everybody: lanes, claims, transfers, counts; each by
 //! its key. So no two batches wait for each other; if the server sees it otherwise, the batch
@@ -23,15 +23,17 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use landfall_core::attempt::Variant;
 use landfall_core::claim::ClaimKey;
-use landfall_core::store::{AppliedBatch, Opened, Result, Settled};
+use landfall_core::opening::Reached;
+use landfall_core::store::{AddVariant, Added, AppliedBatch, Opened, Result, Settled};
 use landfall_core::{LaneId, State, TransferId};
 
-use crate::attempts::{AttemptRow, Decision, Opening};
+use crate::attempts::{AttemptRow, Decision, Opening, Seen};
 use crate::claims::ClaimRow;
 use crate::codes::Codes;
 use crate::connections::{Ask, Connection, Value, Values, Work, Write};
-use crate::fault::{Done, corrupt, get, int, text, uint};
+use crate::fault::{Done, corrupt, get, int, text, time, uint};
 use crate::lanes::LaneRow;
 use crate::moves::{Moved, Prepared, TrailRows};
 use crate::{attempts, claims, lanes, moves};
@@ -39,23 +41,29 @@ use crate::{attempts, claims, lanes, moves};
 /// Something to be done with others in one transaction.
 pub(crate) enum Job {
     Apply(Vec<Prepared>),
-    Open(Box<Opening>),
+    Open(Vec<Opening>),
+    Vary(Box<AddVariant>),
+    Sight(Box<Seen>),
     Settle(Box<Decision>),
 }
 
 /// What came of a job.
 pub(crate) enum Answer {
     Applied(AppliedBatch),
-    Opened(Opened),
+    Opened(Vec<Opened>),
+    Varied(Result<Added>),
+    Sighted(bool),
     Settled(Result<Settled>),
 }
 
 impl Job {
-    pub(crate) fn moves(&self) -> &[Prepared] {
+    fn moves(&self) -> Vec<&Prepared> {
         match self {
-            Job::Apply(moves) => moves,
-            Job::Open(opening) => &opening.moves,
-            Job::Settle(decision) => &decision.moves,
+            Job::Apply(moves) => moves.iter().collect(),
+            Job::Open(batch) => batch.iter().flat_map(|opening| &opening.moves).collect(),
+            Job::Vary(_) => Vec::new(),
+            Job::Sight(seen) => seen.moves.iter().collect(),
+            Job::Settle(decision) => decision.moves.iter().collect(),
         }
     }
 }
@@ -72,7 +80,11 @@ struct Needs {
     lanes: Vec<String>,
     marks: Vec<String>,
     attempts: Vec<i64>,
+    /// Those of the attempts whose members may leave.
+    settled: Vec<i64>,
     openings: i64,
+    /// Whether anything is signed.
+    signs: bool,
     spaces: Vec<String>,
     keys: Vec<String>,
     transfers: Vec<i64>,
@@ -86,14 +98,28 @@ impl Needs {
         for job in jobs {
             match job {
                 Job::Apply(_) => {}
-                Job::Open(opening) => {
-                    lanes.insert(text(opening.lane.as_str()));
-                    marks.extend(opening.marks.iter().map(|(lane, _)| text(lane.as_str())));
-                    needs.openings += 1;
+                Job::Open(batch) => {
+                    for Opening { open, .. } in batch {
+                        lanes.insert(text(open.lane.as_str()));
+                        marks.extend(open.marks.iter().map(|(lane, _)| text(lane.as_str())));
+                    }
+                    needs.openings += time(batch.len() as u64);
+                    needs.signs = true;
+                }
+                Job::Vary(add) => {
+                    lanes.insert(text(add.lane.as_str()));
+                    marks.extend(add.marks.iter().map(|(lane, _)| text(lane.as_str())));
+                    needs.attempts.push(int(add.attempt.0)?);
+                    needs.signs = true;
+                }
+                Job::Sight(seen) => {
+                    lanes.insert(text(seen.sight.lane.as_str()));
+                    needs.attempts.push(int(seen.sight.attempt.0)?);
                 }
                 Job::Settle(decision) => {
                     lanes.insert(text(decision.lane.as_str()));
                     needs.attempts.push(int(decision.attempt.0)?);
+                    needs.settled.push(int(decision.attempt.0)?);
                 }
             }
             for prepared in job.moves() {
@@ -128,7 +154,7 @@ pub(crate) struct Sheet<'a> {
     pub now_ms: i64,
     pub incarnation: String,
     pub lanes: HashMap<LaneId, LaneRow>,
-    pub marks: HashMap<String, i64>,
+    pub marks: HashMap<LaneId, Reached>,
     pub attempts: HashMap<i64, AttemptRow>,
     /// The next one is the last.
     pub attempt_ids: Vec<i64>,
@@ -139,7 +165,12 @@ pub(crate) struct Sheet<'a> {
     /// Waiters made due that did not move.
     pub woken: BTreeSet<i64>,
     pub trail: TrailRows<'a>,
-    pub opened: Vec<(i64, &'a Opening)>,
+    /// With the id and the lane's count of signatures.
+    pub opened: Vec<(i64, u64, &'a Opening)>,
+    pub varied: Vec<(i64, Variant)>,
+    pub seen: Vec<(i64, &'a str)>,
+    /// How far lanes have come, by code.
+    pub signed: BTreeMap<i64, Reached>,
     pub decided: Vec<&'a Decision>,
     counts: BTreeMap<i16, i64>,
 }
@@ -184,24 +215,23 @@ impl<'a> Batch<'a> {
     /// The first flight.
     async fn lock(&self, db: &mut Connection, needs: &Needs) -> Done<Sheet<'a>> {
         let claims: Values<'_> = &[&needs.spaces, &needs.keys];
-        let all: Values<'_> = &[&needs.transfers, &needs.attempts, &needs.spaces, &needs.keys];
+        let all: Values<'_> = &[&needs.transfers, &needs.settled, &needs.spaces, &needs.keys];
         let (held, marked): (Values<'_>, Values<'_>) = (&[&needs.lanes], &[&needs.marks]);
-        let (settled, opened): (Values<'_>, Values<'_>) = (&[&needs.attempts], &[&needs.openings]);
+        let (looked, opened): (Values<'_>, Values<'_>) = (&[&needs.attempts], &[&needs.openings]);
         let has_claims = !needs.keys.is_empty();
-        let has_settlements = !needs.attempts.is_empty();
-        let has_openings = needs.openings > 0;
+        let has_settlements = !needs.settled.is_empty();
         let transfers =
             if has_claims || has_settlements { (LOCK_MORE, all) } else { (LOCK, &all[..1]) };
         let asks: [Ask<'_>; 9] = [
             (!needs.lanes.is_empty()).then_some((lanes::LOCK, held)),
-            (!needs.marks.is_empty()).then_some((lanes::NEXT_NONCES, marked)),
-            has_settlements.then_some((attempts::LOOK, settled)),
+            (!needs.marks.is_empty()).then_some((lanes::REACHED, marked)),
+            (!needs.attempts.is_empty()).then_some((attempts::LOOK, looked)),
             has_claims.then_some((claims::LOCK, claims)),
             has_claims.then_some((claims::WAITERS, claims)),
             Some(transfers),
             has_claims.then_some((NOW, &[])),
-            has_openings.then_some((ATTEMPT_IDS, opened)),
-            has_openings.then_some((lanes::INCARNATION, &[])),
+            (needs.openings > 0).then_some((ATTEMPT_IDS, opened)),
+            needs.signs.then_some((lanes::INCARNATION, &[])),
         ];
         let answers = db.begin(&asks).await?;
         let [lanes, marks, attempts, claimed, waiters, held, now, ids, life] = &answers[..] else {
@@ -213,7 +243,7 @@ impl<'a> Batch<'a> {
             now_ms: now.first().map(number).transpose()?.unwrap_or_default(),
             incarnation: life.first().map(|row| get(row, 0)).transpose()?.unwrap_or_default(),
             lanes: lanes.iter().map(lanes::locked_from).collect::<Done<_>>()?,
-            marks: marks.iter().map(|row| Ok((get(row, 0)?, get(row, 1)?))).collect::<Done<_>>()?,
+            marks: marks.iter().map(lanes::reached_from).collect::<Done<_>>()?,
             attempts: attempts.iter().map(attempts::looked_from).collect::<Done<_>>()?,
             attempt_ids: ids.iter().rev().map(number).collect::<Done<_>>()?,
             claims: claims::locked_from(needs.spaces.iter().zip(&needs.keys), claimed, waiters)?,
@@ -222,6 +252,9 @@ impl<'a> Batch<'a> {
             woken: BTreeSet::new(),
             trail: TrailRows::default(),
             opened: Vec::new(),
+            varied: Vec::new(),
+            seen: Vec::new(),
+            signed: BTreeMap::new(),
             decided: Vec::new(),
             counts: BTreeMap::new(),
         };
@@ -239,7 +272,12 @@ impl<'a> Sheet<'a> {
     fn decide(&mut self, job: &'a Job) -> Done<Answer> {
         Ok(match job {
             Job::Apply(moves) => Answer::Applied(self.apply(moves)?),
-            Job::Open(opening) => Answer::Opened(self.open_attempt(opening)?),
+            Job::Open(batch) => {
+                let opened = batch.iter().map(|opening| self.open_attempt(opening));
+                Answer::Opened(opened.collect::<Done<_>>()?)
+            }
+            Job::Vary(add) => Answer::Varied(self.add_variant(add)?),
+            Job::Sight(seen) => Answer::Sighted(self.sight(seen)?),
             Job::Settle(decision) => Answer::Settled(self.settle(decision)?),
         })
     }

@@ -4,6 +4,7 @@
 mod batches;
 mod clock;
 mod crash;
+mod earlier;
 mod opening;
 mod outage;
 mod pair;

@@ -1,4 +1,4 @@
-//! New transfers: created, already there, or in conflict.
+//! New transfers: created, already there, in conflict, or after something that is claimed.
 //!
 //! **Invariant:** a key, once taken, belongs to its transfer for ever: no key here expires. Whoever
 //! removes old records one day leaves the fingerprint in the key's place.
@@ -48,7 +48,7 @@ fn encode(new: &NewTransfer) -> Done<Args> {
         created_ms: new.created_ms,
         payload: Cow::Borrowed(&new.payload),
     };
-    Ok(vec![
+    let mut args: Args = vec![
         new.payload.rail().as_str().into(),
         scoped(&new.tenant, &new.key).into(),
         new.payload.receiver().as_bytes().to_vec(),
@@ -57,32 +57,70 @@ fn encode(new: &NewTransfer) -> Done<Args> {
         Facts::new(new.created_ms).to_string().into(),
         serde_json::to_vec(&asked).map_err(unreadable)?,
         trail::encode(&new.trail),
-    ])
+        new.claims.len().to_string().into(),
+    ];
+    for claim in &new.claims {
+        args.extend([claim.space.clone().into(), claim.key.clone().into()]);
+    }
+    Ok(args)
 }
 
-/// Accepts a batch: per transfer its new id, or minus the id that has its key.
-pub(crate) async fn accept(link: Arc<Link>, batch: Vec<Args>) -> Done<Vec<i64>> {
+/// What became of a new transfer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Judged {
+    New(TransferId),
+    /// Its key is that transfer's.
+    Known(TransferId),
+    /// This claim of its own, by place, is taken.
+    Claimed {
+        claim: usize,
+        owner: Option<TransferId>,
+    },
+}
+
+/// Accepts a batch.
+pub(crate) async fn accept(link: Arc<Link>, batch: Vec<Args>) -> Done<Vec<Judged>> {
     let args = batch.into_iter().flatten().collect();
     let answers = link.run(&SCRIPTS.accept, args).await?;
-    answer::list(answers)?.into_iter().map(answer::number).collect()
+    answer::list(answers)?.into_iter().map(judged).collect()
+}
+
+fn judged(value: Value) -> Done<Judged> {
+    if let Value::Int(number) = value {
+        let id = TransferId(number.unsigned_abs());
+        return Ok(if number > 0 { Judged::New(id) } else { Judged::Known(id) });
+    }
+    let mut parts = answer::list(value)?.into_iter();
+    let claim = answer::number(answer::required(parts.next())?)?;
+    let claim = usize::try_from(claim).map_err(|_| corrupt("a claim before the first"))?;
+    let owner = answer::text(parts.next().unwrap_or(Value::Nil))?.filter(|id| !id.is_empty());
+    let owner = owner.map(|id| answer::parsed(&id).map(TransferId)).transpose()?;
+    Ok(Judged::Claimed { claim, owner })
 }
 
 impl RedisStore {
     pub(crate) async fn accept_batch(&self, batch: Vec<NewTransfer>) -> Done<Vec<Accepted>> {
         let jobs = batch.iter().map(encode).collect::<Done<Vec<_>>>()?;
-        let numbers = self.accepts.call_now(jobs).await?;
-        let taken: Vec<TransferId> = numbers
-            .iter()
-            .filter(|number| **number < 0)
-            .map(|number| TransferId(number.unsigned_abs()))
-            .collect();
-        let mut stored = self.read_transfers(&taken).await?.into_iter();
+        let judged = self.accepts.call_now(jobs).await?;
+        let known = judged.iter().filter_map(|judged| match judged {
+            Judged::Known(id) => Some(*id),
+            _ => None,
+        });
+        let known: Vec<TransferId> = known.collect();
+        let mut stored = self.read_transfers(&known).await?.into_iter();
         let mut answers = Vec::with_capacity(batch.len());
-        for (new, number) in batch.into_iter().zip(numbers) {
-            if number > 0 {
-                let created = new.accepted_as(TransferId(number.unsigned_abs()));
-                answers.push(Accepted::Created(created));
-                continue;
+        for (new, judged) in batch.into_iter().zip(judged) {
+            match judged {
+                Judged::New(id) => {
+                    answers.push(Accepted::Created(new.accepted_as(id)));
+                    continue;
+                }
+                Judged::Claimed { claim, owner } => {
+                    let key = answer::required(new.claims.get(claim))?.clone();
+                    answers.push(Accepted::Claimed { key, owner });
+                    continue;
+                }
+                Judged::Known(_) => {}
             }
             let transfer: Transfer = answer::required(stored.next())?;
             if transfer.key != new.key || transfer.tenant != new.tenant {

@@ -15,7 +15,8 @@ use crate::fault::Done;
 use crate::link::Link;
 use crate::script::{Args, SCRIPTS};
 
-/// What a claim's value is once it ended kept; until then it is its owner's id.
+/// What a claim's value is once it ended kept; until then it is its owner's id. An answer has the
+/// owner after it, if that is known.
 const KEPT: &str = "kept";
 
 /// Claims a batch; one answer each.
@@ -27,8 +28,14 @@ pub(crate) async fn claim(link: Arc<Link>, batch: Vec<Args>) -> Done<Vec<Claimed
         .map(|answer| {
             Ok(match answer.as_str() {
                 "yours" => Claimed::Yours,
-                KEPT => Claimed::Kept,
-                owner => Claimed::Held { owner: TransferId(answer::parsed(owner)?) },
+                KEPT => Claimed::Kept { owner: None },
+                other => match other.strip_prefix(KEPT) {
+                    Some(owner) => {
+                        let owner = TransferId(answer::parsed(owner.trim_start())?);
+                        Claimed::Kept { owner: Some(owner) }
+                    }
+                    None => Claimed::Held { owner: TransferId(answer::parsed(other)?) },
+                },
             })
         })
         .collect()

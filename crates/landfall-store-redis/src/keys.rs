@@ -5,7 +5,7 @@
 //!
 //! | key (after the tag) | type | holds |
 //! |---|---|---|
-//! | `store` | hash | identity, schema, and the last transfer and attempt ids given |
+//! | `store` | hash | identity, schema (`indexed` while it changes), the last ids given |
 //! | `transfer:ID` | hash | what changes with every move |
 //! | `transfer:ID:events` | list | what was asked, then the events of each move |
 //! | `keys:RAIL` | hash | idempotency keys, `LENGTH:TENANT:KEY` to the transfer's id |
@@ -14,10 +14,13 @@
 //! | `due:RAIL:STATE` | sorted set | transfers that the sweeper may pick up, by due time |
 //! | `receiver:NAME` | sorted set | transfers to the receiver, by id |
 //! | `attempt:ID`, `attempt:ID:sightings` | hash, list | an attempt and who has seen it |
+//! | `attempt:ID:variants` | list | of each variant its count, what it is, and its bytes |
+//! | `hashes:RAIL` | hash | the hashes of attempts and variants to the attempt's id |
 //! | `lanes`, `lane:LANE` | sorted set, hash | the names of lanes, and each of them |
 //! | `lane-attempts:LANE`, `lane-open:LANE` | sorted sets | `NONCE:ID`, the nonce padded |
 //! | `open:RAIL`, `decided:RAIL` | sorted sets | attempts, by time of opening and by id |
 //! | `claims:SPACE` | hash | a claim's key to its owner, or to `kept` |
+//! | `kept:SPACE` | hash | a kept claim's key to whoever held it |
 //! | `waiters:LENGTH:SPACE:KEY` | set | transfers that wait for the claim to end |
 
 use landfall_core::{AttemptId, LaneId, Nonce, RailName, State, TransferId};
@@ -77,6 +80,14 @@ impl Keys {
 
     pub(crate) fn sightings(&self, id: AttemptId) -> String {
         self.named(format_args!("attempt:{id}:sightings"))
+    }
+
+    pub(crate) fn variants(&self, id: AttemptId) -> String {
+        self.named(format_args!("attempt:{id}:variants"))
+    }
+
+    pub(crate) fn hashes(&self, rail: RailName) -> String {
+        self.named(format_args!("hashes:{rail}"))
     }
 
     pub(crate) fn lanes(&self) -> String {

@@ -50,6 +50,7 @@ fn lane_from(id: LaneId, hash: Value) -> Done<Lane> {
         lease_until_ms: answer::required(number("lease_until_ms")?)?,
         base_nonce: number("base_nonce")?.map(Nonce),
         next_nonce: number("next_nonce")?.map(Nonce),
+        seq: number("seq")?.unwrap_or(0),
         halted,
     })
 }

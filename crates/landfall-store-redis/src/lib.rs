@@ -42,18 +42,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use landfall_core::attempt::{Attempt, Sighting};
+use landfall_core::attempt::Attempt;
 use landfall_core::claim::{ClaimKey, Claimed};
 use landfall_core::lane::Lane;
 use landfall_core::store::{
-    Accepted, AppliedBatch, Leased, ListFilter, OpenAttempt, Opened, Result, Settled, Settlement,
-    Store, StoreIdentity,
+    Accepted, AddVariant, Added, AppliedBatch, Leased, ListFilter, OpenAttempt, Opened, Result,
+    Settled, Settlement, Sight, Store, StoreIdentity,
 };
 use landfall_core::{
     AttemptId, Epoch, LaneId, Move, NewTransfer, Nonce, RailName, Stage, State, TrailEntry,
     Transfer, TransferId,
 };
 
+use crate::accept::Judged;
 use crate::gathered::Gathered;
 use crate::link::Link;
 use crate::moves::Moved;
@@ -116,7 +117,7 @@ impl fmt::Debug for RedisOptions {
 /// A store on a Redis server. Any number of processes may use one environment at once.
 pub struct RedisStore {
     link: Arc<Link>,
-    accepts: Gathered<i64>,
+    accepts: Gathered<Judged>,
     moves: Gathered<Moved>,
     claims: Gathered<Claimed>,
 }
@@ -149,16 +150,20 @@ impl Store for RedisStore {
         self.apply_moves(moves).await
     }
 
-    async fn open_attempt(&self, open: OpenAttempt) -> Result<Opened> {
-        self.open_one(open).await
+    async fn open(&self, batch: Vec<OpenAttempt>) -> Result<Vec<Opened>> {
+        self.open_batch(batch).await
+    }
+
+    async fn add_variant(&self, add: AddVariant) -> Result<Added> {
+        self.add_one_variant(add).await
     }
 
     async fn settle(&self, settlement: Settlement) -> Result<Settled> {
         self.settle_attempt(settlement).await
     }
 
-    async fn sight(&self, attempt: AttemptId, epoch: Epoch, sighting: Sighting) -> Result<bool> {
-        self.add_sighting(attempt, epoch, &sighting).await
+    async fn sight(&self, sight: Sight) -> Result<bool> {
+        self.add_sight(sight).await
     }
 
     async fn open_attempts(&self, lane: &LaneId) -> Result<Vec<Attempt>> {
@@ -184,6 +189,10 @@ impl Store for RedisStore {
 
     async fn attempt_at(&self, lane: &LaneId, nonce: Nonce) -> Result<Option<Attempt>> {
         self.at(lane, nonce).await
+    }
+
+    async fn attempt_of(&self, rail: RailName, hash: &str) -> Result<Option<Attempt>> {
+        self.of_hash(rail, hash).await
     }
 
     async fn attempts_page(

@@ -6,14 +6,18 @@ use redis::io::tcp::TcpSettings;
 use redis::{Client, IntoConnectionInfo, TlsCertificates};
 
 use crate::RedisOptions;
-use crate::answer::Fields;
+use crate::answer::{self, Fields};
+use crate::fault::Done;
 use crate::keys::Keys;
 use crate::link::Link;
 use crate::script::SCRIPTS;
 use crate::server::{ACCEPTABLE, Refusal};
 
 /// The layout of keys that this build reads and writes (`keys`).
-pub(crate) const SCHEMA_VERSION: u32 = 1;
+pub(crate) const SCHEMA_VERSION: u32 = 2;
+
+/// Attempts brought into the new layout at a time: a few milliseconds of the server's.
+const MIGRATED_TOGETHER: usize = 1_000;
 
 /// Why a store cannot be opened, each with its remedy.
 #[derive(Debug, thiserror::Error)]
@@ -51,9 +55,19 @@ pub(crate) async fn link(options: &RedisOptions) -> Result<Link, OpenError> {
         options.accept_durability.clone(),
     );
     link.connect().await?;
-    let identity = identity(&link, options).await?;
+    let (identity, found) = identity(&link, options).await?;
     link.tie(identity);
+    if found < SCHEMA_VERSION {
+        migrate(&link).await.map_err(|error| failed(&link, options, error))?;
+    }
     Ok(link)
+}
+
+/// Brings the layout up to date, or goes on where somebody was cut off.
+async fn migrate(link: &Link) -> Done<()> {
+    let together = || vec![MIGRATED_TOGETHER.to_string().into_bytes()];
+    while !answer::yes(link.run(&SCRIPTS.migrate, together()).await?)? {}
+    Ok(())
 }
 
 fn check_options(options: &RedisOptions) -> Result<(), OpenError> {
@@ -91,19 +105,19 @@ fn client(options: &RedisOptions) -> Result<Client, OpenError> {
     Client::build_with_tls(info, certificates).map_err(bad)
 }
 
-async fn identity(link: &Link, options: &RedisOptions) -> Result<String, OpenError> {
-    let environment = || options.environment.clone();
-    let damaged = |cause: String| OpenError::Damaged {
-        place: link.place.clone(),
-        environment: environment(),
-        cause,
-    };
-    let failed = |error: StoreError| match error {
-        StoreError::Unavailable(cause) => {
-            OpenError::Unavailable { place: link.place.clone(), cause }
+fn failed(link: &Link, options: &RedisOptions, error: StoreError) -> OpenError {
+    let place = link.place.clone();
+    match error {
+        StoreError::Unavailable(cause) => OpenError::Unavailable { place, cause },
+        StoreError::Corrupt(cause) => {
+            OpenError::Damaged { place, environment: options.environment.clone(), cause }
         }
-        StoreError::Corrupt(cause) => damaged(cause),
-    };
+    }
+}
+
+/// The store's identity, and the schema that it has.
+async fn identity(link: &Link, options: &RedisOptions) -> Result<(String, u32), OpenError> {
+    let failed = |error| failed(link, options, error);
     let args = [drawn().into_bytes(), SCHEMA_VERSION.to_string().into_bytes()];
     let answer = link.run_untied(&SCRIPTS.create, &args).await.map_err(failed)?;
     let read = || {
@@ -111,13 +125,15 @@ async fn identity(link: &Link, options: &RedisOptions) -> Result<String, OpenErr
         Ok((fields.text()?, fields.parsed::<u32>()?))
     };
     let (Some(identity), Some(found)) = read().map_err(failed)? else {
-        return Err(damaged("it has records but neither an identity nor a schema".into()));
+        let why = "it has records but neither an identity nor a schema";
+        return Err(failed(StoreError::Corrupt(why.into())));
     };
     if found > SCHEMA_VERSION {
         let (place, known) = (link.place.clone(), SCHEMA_VERSION);
-        return Err(OpenError::Newer { place, environment: environment(), found, known });
+        let environment = options.environment.clone();
+        return Err(OpenError::Newer { place, environment, found, known });
     }
-    Ok(identity)
+    Ok((identity, found))
 }
 
 /// An identity that no other store has.

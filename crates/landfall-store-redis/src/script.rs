@@ -1,7 +1,7 @@
 //! The scripts, each one commit: found by their hash, sent in full only when the server lacks them.
 //!
-//! A script is its own file after those it shares (`scripts/common.lua`, `scripts/moves.lua`) and
-//! after what the machines tell (`codes::lua`).
+//! A script is its own file after those it shares (`scripts/common.lua`, `scripts/moves.lua`,
+//! `scripts/signing.lua`) and after what the machines tell (`codes::lua`).
 
 use std::sync::LazyLock;
 
@@ -14,6 +14,7 @@ pub(crate) type Args = Vec<Vec<u8>>;
 
 const COMMON: &str = include_str!("scripts/common.lua");
 const MOVES: &str = include_str!("scripts/moves.lua");
+const SIGNING: &str = include_str!("scripts/signing.lua");
 const CREATE: &str = include_str!("scripts/create.lua");
 
 /// One script.
@@ -37,6 +38,10 @@ impl Script {
         Script::of(&[&codes::lua(), COMMON, MOVES, body])
     }
 
+    fn signing(body: &str) -> Script {
+        Script::of(&[&codes::lua(), COMMON, MOVES, SIGNING, body])
+    }
+
     pub(crate) fn load(&self) -> Cmd {
         let mut command = redis::cmd("SCRIPT");
         command.arg("LOAD").arg(&self.source);
@@ -58,9 +63,11 @@ impl Script {
 pub(crate) struct Scripts {
     /// Makes the environment; the only one that runs before the store is known.
     pub create: Script,
+    pub migrate: Script,
     pub accept: Script,
     pub apply: Script,
     pub open: Script,
+    pub vary: Script,
     pub settle: Script,
     pub sight: Script,
     pub claim: Script,
@@ -75,11 +82,13 @@ pub(crate) struct Scripts {
 
 pub(crate) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     create: Script::of(&[CREATE]),
+    migrate: Script::plain(include_str!("scripts/migrate.lua")),
     accept: Script::plain(include_str!("scripts/accept.lua")),
     apply: Script::moving(include_str!("scripts/apply.lua")),
-    open: Script::moving(include_str!("scripts/open.lua")),
+    open: Script::signing(include_str!("scripts/open.lua")),
+    vary: Script::signing(include_str!("scripts/vary.lua")),
     settle: Script::moving(include_str!("scripts/settle.lua")),
-    sight: Script::plain(include_str!("scripts/sight.lua")),
+    sight: Script::moving(include_str!("scripts/sight.lua")),
     claim: Script::plain(include_str!("scripts/claim.lua")),
     sweep: Script::plain(include_str!("scripts/sweep.lua")),
     lease: Script::plain(include_str!("scripts/lease.lua")),
@@ -91,12 +100,14 @@ pub(crate) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
 });
 
 impl Scripts {
-    pub(crate) fn all(&self) -> [&Script; 14] {
+    pub(crate) fn all(&self) -> [&Script; 16] {
         [
             &self.create,
+            &self.migrate,
             &self.accept,
             &self.apply,
             &self.open,
+            &self.vary,
             &self.settle,
             &self.sight,
             &self.claim,

@@ -2,17 +2,20 @@
 
 mod clock;
 mod crash;
+mod earlier;
 mod layout;
 mod opening;
 mod outage;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use landfall_conformance::{World, exercise_store};
 use landfall_core::store::Store;
 use landfall_servers::{Redis, RedisOptions as ServerOptions};
 use landfall_store_redis::{RedisOptions, RedisStore};
+use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 
 use crate::clock::ServerTime;
@@ -26,10 +29,14 @@ async fn world(options: RedisOptions) -> World {
     World { store: Arc::new(store), time: Arc::new(ServerTime) }
 }
 
+/// How long the operator waits for an answer: a busy disk syncs late.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// An operator's connection to the server.
 async fn operator(server: &Redis) -> MultiplexedConnection {
     let client = redis::Client::open(server.url()).expect("a URL");
-    client.get_multiplexed_async_connection().await.expect("a connection")
+    let patient = AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
+    client.get_multiplexed_async_connection_with_config(&patient).await.expect("a connection")
 }
 
 /// Has the operator run a command, given in words.

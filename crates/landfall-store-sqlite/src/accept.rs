@@ -1,4 +1,4 @@
-//! New transfers: created, already there, or in conflict.
+//! New transfers: created, already there, in conflict, or after something that is claimed.
 //!
 //! **Invariant:** a key, once taken, belongs to its transfer for ever.
 //! A key is found by a hash of it. The full key is compared on every hit; a hash taken by
@@ -52,6 +52,19 @@ impl Tx<'_> {
     }
 
     fn accept_one(&mut self, prepared: &Prepared) -> Done<Accepted> {
+        let claims = &prepared.new.claims;
+        if claims.is_empty() {
+            return self.accept_by_key(prepared);
+        }
+        let accepted = self.whole(|tx| {
+            let accepted = tx.accept_by_key(prepared)?;
+            let Accepted::Created(new) = &accepted else { return Ok(Ok(accepted)) };
+            Ok(tx.claim_at_the_door(claims, new.id)?.map_or(Ok(accepted), Err))
+        })?;
+        Ok(accepted.unwrap_or_else(|claimed| claimed))
+    }
+
+    fn accept_by_key(&mut self, prepared: &Prepared) -> Done<Accepted> {
         let new = &prepared.new;
         let id = *self.next_transfer;
         let mut hash = prepared.hash;

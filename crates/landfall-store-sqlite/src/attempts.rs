@@ -1,65 +1,60 @@
-//! Attempts: opened with their members moved, seen, settled once.
+//! Attempts: opened with their members moved, given variants, seen, settled once.
 //!
 //! **Invariant:** a lane's nonce is used by one stored attempt and never given back.
 //! **Invariant:** once an attempt is decided, no transfer is carried by it.
 
-use std::collections::HashMap;
-
-use landfall_core::attempt::{Attempt, Fate, Purpose, Sighting, Signed};
-use landfall_core::store::{OpenAttempt, Opened, Result, Settled, Settlement, StoreError};
+use landfall_core::attempt::{Attempt, BaseBlock, Fate, Purpose, Sighting, Signed};
+use landfall_core::attempt::{Variant, VariantKind};
+use landfall_core::opening::{Known, Underway, refusal, stale_members, variant_refusal};
+use landfall_core::store::{
+    AddVariant, Added, OpenAttempt, Opened, Result, Settled, Settlement, Sight, StoreError,
+};
 use landfall_core::{AttemptId, Epoch, LaneId, Nonce, RailName, TransferId};
 use rusqlite::{OptionalExtension, Row, ToSql};
 
+use crate::INCARNATION;
 use crate::codes::rail_named;
 use crate::fault::{Done, corrupt, int, time, uint};
+use crate::lanes::LaneRow;
 use crate::moves::Prepared;
 use crate::reads::Reader;
 use crate::writer::Tx;
 
 /// An attempt to open, its moves worked out.
 pub(crate) struct Opening {
-    pub rail: RailName,
-    pub lane: LaneId,
-    pub epoch: Epoch,
-    pub nonce: Nonce,
-    pub purpose: Purpose,
-    pub signed: Signed,
+    /// Without its moves.
+    open: OpenAttempt,
     pub moves: Vec<Prepared>,
-    pub marks: Vec<(LaneId, Nonce)>,
-    pub now_ms: u64,
 }
 
 impl Opening {
-    pub(crate) fn new(open: OpenAttempt) -> Done<Opening> {
-        let OpenAttempt { rail, lane, epoch, nonce, purpose, signed, moves, marks, now_ms, .. } =
-            open;
-        let moves = Prepared::all(moves)?;
-        Ok(Opening { rail, lane, epoch, nonce, purpose, signed, moves, marks, now_ms })
+    pub(crate) fn new(mut open: OpenAttempt) -> Done<Opening> {
+        let moves = Prepared::all(std::mem::take(&mut open.moves))?;
+        Ok(Opening { open, moves })
     }
 
     fn members(&self) -> Vec<TransferId> {
         self.moves.iter().map(|prepared| prepared.step.id).collect()
     }
 
-    fn attempt(&self, id: i64) -> Done<Attempt> {
-        Ok(Attempt {
-            id: AttemptId(uint(id)?),
-            rail: self.rail,
-            lane: self.lane.clone(),
-            epoch: self.epoch,
-            nonce: self.nonce,
-            purpose: self.purpose,
-            hash: self.signed.hash.clone(),
-            bytes: self.signed.bytes.clone(),
-            base_block: self.signed.base_block.clone(),
-            base_height: self.signed.base_height,
-            expires_height: self.signed.expires_height,
-            members: self.members(),
-            opened_ms: self.now_ms,
-            sightings: Vec::new(),
-            fate: None,
-            decided_ms: None,
-        })
+    fn opened_as(&self, id: i64, seq: u64) -> Done<Attempt> {
+        let attempt = self.open.opened_as(AttemptId(uint(id)?), seq);
+        Ok(Attempt { members: self.members(), ..attempt })
+    }
+}
+
+/// What was seen, its moves worked out.
+pub(crate) struct Seen {
+    sight: Sight,
+    sightings: Vec<String>,
+    pub moves: Vec<Prepared>,
+}
+
+impl Seen {
+    pub(crate) fn new(mut sight: Sight) -> Done<Seen> {
+        let moves = Prepared::all(std::mem::take(&mut sight.moves))?;
+        let sightings = sight.sightings.iter().map(serde_json::to_string);
+        Ok(Seen { sightings: sightings.collect::<std::result::Result<_, _>>()?, sight, moves })
     }
 }
 
@@ -82,87 +77,121 @@ impl Decision {
 }
 
 impl Tx<'_> {
-    pub(crate) fn open_attempt(&mut self, open: &Opening) -> Done<Opened> {
-        let Some(lane) = self.held(&open.lane, open.epoch)? else {
-            let (id, epoch) = (&open.lane, open.epoch);
-            return Ok(Opened::Fenced(format!("epoch {epoch} of lane {id} is over")));
-        };
-        let is_fence = open.purpose == Purpose::Fence;
-        if let Some(reason) = lane.halt_reason.filter(|_| !is_fence) {
-            return Ok(Opened::Fenced(format!("lane {} is halted: {reason}", open.lane)));
-        }
-        if let Some((lane, mark)) = self.behind(&open.marks)? {
-            let why = format!("nonce {mark} of lane {lane} is no longer stored");
-            return Ok(Opened::Behind(why));
-        }
-        let nonce = int(open.nonce.0)?;
-        if !lane.next_nonce.is_some_and(|next| nonce == next || is_fence && nonce > next) {
-            return Ok(Opened::StaleNonce);
-        }
+    pub(crate) fn open(&mut self, batch: &[Opening]) -> Done<Vec<Opened>> {
+        batch.iter().map(|opening| self.open_attempt(opening)).collect()
+    }
+
+    fn open_attempt(&mut self, opening: &Opening) -> Done<Opened> {
+        let open = &opening.open;
+        let lane = self.lane_row(&open.lane)?;
+        let reached = if open.marks.is_empty() { Default::default() } else { self.reached()? };
+        let reached = |lane: &LaneId| reached.get(lane).copied();
+        let standing = lane.as_ref().map(|lane| &lane.standing);
+        let known = Known { incarnation: Some(INCARNATION), lane: standing, reached: &reached };
         let opened = self.whole(|tx| {
-            let id = tx.insert_attempt(open, lane.code)?;
-            let stale = tx.board(&open.moves, id)?;
-            Ok(if stale.is_empty() { Ok(id) } else { Err(stale) })
+            let mut stored = None;
+            // Writing a member is how it is found to be stale; what was written is undone then.
+            let board = || {
+                let lane = lane.as_ref().ok_or_else(|| corrupt("a lane vanished"))?;
+                let (id, seq) = tx.insert_attempt(opening, lane)?;
+                stored = Some((id, seq));
+                tx.board(&opening.moves, id)
+            };
+            let refused = refusal(open, &known, board)?;
+            Ok(match (refused, stored) {
+                (None, Some(stored)) => Ok(stored),
+                (Some(refused), _) => Err(refused),
+                (None, None) => return Err(corrupt("an attempt was let pass and not stored")),
+            })
         })?;
         Ok(match opened {
-            Ok(id) => Opened::Stored(Box::new(open.attempt(id)?)),
-            Err(stale) => Opened::StaleMembers(stale),
+            Ok((id, seq)) => Opened::Stored(Box::new(opening.opened_as(id, seq)?)),
+            Err(refused) => refused,
         })
     }
 
-    /// The first mark that the stored lanes are behind. All lanes are read at once: they are few.
-    fn behind<'a>(&self, marks: &'a [(LaneId, Nonce)]) -> Done<Option<&'a (LaneId, Nonce)>> {
-        let sql = "SELECT id, next_nonce FROM lanes WHERE next_nonce IS NOT NULL";
-        let mut statement = self.db.prepare_cached(sql)?;
-        let mut rows = statement.query(())?;
-        let mut next: HashMap<String, i64> = HashMap::new();
-        while let Some(row) = rows.next()? {
-            next.insert(row.get(0)?, row.get(1)?);
-        }
-        for mark in marks {
-            let nonce = int(mark.1.0)?;
-            if next.get(mark.0.as_str()).is_none_or(|next| *next <= nonce) {
-                return Ok(Some(mark));
-            }
-        }
-        Ok(None)
-    }
-
-    fn insert_attempt(&mut self, open: &Opening, lane: i64) -> Done<i64> {
-        let nonce = int(open.nonce.0)?;
-        let sql = "UPDATE lanes SET next_nonce = ?2 WHERE code = ?1";
-        self.db.prepare_cached(sql)?.execute((lane, int(open.nonce.next().0)?))?;
-        let sql = "INSERT INTO attempts (lane, nonce, epoch, opened_ms) VALUES (?1, ?2, ?3, ?4)";
-        let row = (lane, nonce, int(open.epoch.0)?, time(open.now_ms));
+    /// Stores the attempt; returns its id and which of the lane's signatures it is.
+    fn insert_attempt(&mut self, opening: &Opening, lane: &LaneRow) -> Done<(i64, u64)> {
+        let open = &opening.open;
+        let seq = self.sign(lane, Some(open.nonce.next()))?;
+        let sql = "INSERT INTO attempts (lane, nonce, epoch, opened_ms, seq)
+            VALUES (?1, ?2, ?3, ?4, ?5)";
+        let (nonce, epoch) = (int(open.nonce.0)?, int(open.epoch.0)?);
+        let row = (lane.code, nonce, epoch, time(open.now_ms), int(seq)?);
         self.db.prepare_cached(sql)?.execute(row)?;
         let id = self.db.last_insert_rowid();
         let sql = "INSERT INTO bodies
             (attempt, purpose, hash, base_block, base_height, expires_height, members, bytes)
             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
         let signed = &open.signed;
+        let (base_block, base_height, expires_height) = terms(signed)?;
         self.db.prepare_cached(sql)?.execute((
             id,
             open.purpose.as_str(),
             &signed.hash,
-            &signed.base_block,
-            int(signed.base_height)?,
-            int(signed.expires_height)?,
-            pack(&open.members()),
+            base_block,
+            base_height,
+            expires_height,
+            pack(&opening.members()),
             &signed.bytes,
         ))?;
-        Ok(id)
+        Ok((id, seq))
     }
 
-    /// Moves the members into the attempt; returns those that moved meanwhile or are carried.
+    /// Moves the members into the attempt; returns those that cannot be carried.
     fn board(&mut self, moves: &[Prepared], attempt: i64) -> Done<Vec<TransferId>> {
-        let mut stale = Vec::new();
-        for prepared in moves {
-            let carried = prepared.step.from_attempt.is_some();
-            if carried || !self.write_move(prepared, Some(attempt), &mut Vec::new())? {
-                stale.push(prepared.step.id);
+        let moves = moves.iter().map(|prepared| (&prepared.step, prepared));
+        stale_members(moves, |prepared| self.write_move(prepared, Some(attempt), &mut Vec::new()))
+    }
+
+    pub(crate) fn add_variant(&mut self, add: &AddVariant) -> Done<Result<Added>> {
+        let lane = self.lane_row(&add.lane)?;
+        let reached = self.reached()?;
+        let reached = |lane: &LaneId| reached.get(lane).copied();
+        let standing = lane.as_ref().map(|lane| &lane.standing);
+        let known = Known { incarnation: Some(INCARNATION), lane: standing, reached: &reached };
+        let id = int(add.attempt.0)?;
+        let sql = "SELECT lane, decided_ms IS NOT NULL, variants FROM attempts WHERE id = ?1";
+        let code = lane.as_ref().map(|lane| lane.code);
+        let read = |row: &Row<'_>| {
+            let is_of_lane = code == Some(row.get(0)?);
+            Ok(Underway { is_of_lane, is_decided: row.get(1)?, variants: row.get(2)? })
+        };
+        let underway = self.db.prepare_cached(sql)?.query_row([id], read).optional()?;
+        match (variant_refusal(add, &known, underway), &lane) {
+            (Err(contradiction), _) => Ok(Err(contradiction)),
+            (Ok(Some(refused)), _) => Ok(Ok(refused)),
+            (Ok(None), None) => Err(corrupt("a lane vanished")),
+            (Ok(None), Some(lane)) => {
+                let variant = add.stored_as(self.sign(lane, None)?);
+                self.insert_variant(id, &variant)?;
+                Ok(Ok(Added::Stored(Box::new(variant))))
             }
         }
-        Ok(stale)
+    }
+
+    fn insert_variant(&mut self, attempt: i64, variant: &Variant) -> Done<()> {
+        let sql = "UPDATE attempts SET variants = ?2 WHERE id = ?1";
+        self.db.prepare_cached(sql)?.execute((attempt, variant.number))?;
+        let sql = "INSERT INTO variants (attempt, number, kind, epoch, seq, opened_ms, hash,
+                base_block, base_height, expires_height, bytes)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+        let signed = &variant.signed;
+        let (base_block, base_height, expires_height) = terms(signed)?;
+        self.db.prepare_cached(sql)?.execute(rusqlite::params![
+            attempt,
+            variant.number,
+            variant.kind.as_str(),
+            int(variant.epoch.0)?,
+            int(variant.seq)?,
+            time(variant.opened_ms),
+            signed.hash,
+            base_block,
+            base_height,
+            expires_height,
+            signed.bytes,
+        ])?;
+        Ok(())
     }
 
     pub(crate) fn settle(&mut self, decision: &Decision) -> Done<Result<Settled>> {
@@ -228,13 +257,42 @@ impl Tx<'_> {
         Ok(None)
     }
 
-    pub(crate) fn sight(&mut self, id: AttemptId, epoch: Epoch, sighting: &str) -> Done<bool> {
-        let sql = "INSERT INTO sightings (attempt, sighting)
-            SELECT a.id, ?3 FROM attempts a JOIN lanes l ON l.code = a.lane
-            WHERE a.id = ?1 AND a.decided_ms IS NULL AND l.epoch = ?2 AND l.holder IS NOT NULL";
-        let row = (int(id.0)?, int(epoch.0)?, sighting);
-        Ok(self.db.prepare_cached(sql)?.execute(row)? == 1)
+    pub(crate) fn sight(&mut self, seen: &Seen) -> Done<bool> {
+        let Sight { attempt, lane, epoch, .. } = &seen.sight;
+        let id = int(attempt.0)?;
+        let Some(code) = self.held(lane, *epoch)? else { return Ok(false) };
+        let sql = "SELECT 1 FROM attempts WHERE id = ?1 AND lane = ?2 AND decided_ms IS NULL";
+        if !self.db.prepare_cached(sql)?.exists((id, code))? {
+            return Ok(false);
+        }
+        let sql = "INSERT INTO sightings (attempt, sighting) VALUES (?1, ?2)";
+        for sighting in &seen.sightings {
+            self.db.prepare_cached(sql)?.execute((id, sighting))?;
+        }
+        for prepared in &seen.moves {
+            self.write_move(prepared, Some(id), &mut Vec::new())?;
+        }
+        Ok(true)
     }
+}
+
+/// A height that is not there.
+const NONE: i64 = -1;
+
+/// Base and expiry as the file keeps them.
+fn terms(signed: &Signed) -> Done<(&str, i64, i64)> {
+    let height = |height: Option<u64>| height.map_or(Ok(NONE), int);
+    let base = signed.base.as_ref();
+    let hash = base.map_or("", |base| base.hash.as_str());
+    Ok((hash, height(base.map(|base| base.height))?, height(signed.expires_height)?))
+}
+
+/// Base and expiry from three columns in a row.
+fn terms_from(row: &Row<'_>, first: usize) -> Done<(Option<BaseBlock>, Option<u64>)> {
+    let height = |value: i64| (value != NONE).then(|| uint(value)).transpose();
+    let hash = row.get(first)?;
+    let base = height(row.get(first + 1)?)?.map(|height| BaseBlock { hash, height });
+    Ok((base, height(row.get(first + 2)?)?))
 }
 
 fn pack(members: &[TransferId]) -> Vec<u8> {
@@ -250,7 +308,8 @@ pub(crate) fn unpack(bytes: &[u8]) -> Done<Vec<TransferId>> {
 }
 
 const COLUMNS: &str = "SELECT a.id, l.rail, l.id, a.epoch, a.nonce, b.purpose, b.hash, b.bytes,
-        b.base_block, b.base_height, b.expires_height, b.members, a.opened_ms, f.fate, a.decided_ms
+        b.base_block, b.base_height, b.expires_height, b.members, a.opened_ms, f.fate, a.decided_ms,
+        a.seq, a.variants
     FROM attempts a JOIN lanes l ON l.code = a.lane JOIN bodies b ON b.attempt = a.id
     LEFT JOIN fates f ON f.attempt = a.id";
 
@@ -287,6 +346,13 @@ impl Reader<'_> {
         Ok(self.attempts(end, &[&lane.as_str(), &int(nonce.0)?])?.pop())
     }
 
+    pub(crate) fn attempt_of(&self, rail: RailName, hash: &str) -> Done<Option<Attempt>> {
+        let end = "WHERE l.rail = ?2 AND a.id IN (SELECT attempt FROM bodies WHERE hash = ?1
+                UNION ALL SELECT attempt FROM variants WHERE hash = ?1)
+            ORDER BY a.id DESC LIMIT 1";
+        Ok(self.attempts(end, &[&hash, &rail.as_str()])?.pop())
+    }
+
     pub(crate) fn attempts_page(
         &self,
         rail: RailName,
@@ -319,6 +385,8 @@ impl Reader<'_> {
         if fate.is_some() != decided_ms.is_some() {
             return Err(corrupt(format!("attempt {id} is half decided")));
         }
+        let (base, expires_height) = terms_from(row, 8)?;
+        let has_variants = row.get::<_, u32>(16)? > 0;
         Ok(Attempt {
             id: AttemptId(uint(id)?),
             rail: rail_named(&row.get::<_, String>(1)?)?,
@@ -326,11 +394,12 @@ impl Reader<'_> {
             epoch: Epoch(uint(row.get(3)?)?),
             nonce: Nonce(uint(row.get(4)?)?),
             purpose,
+            seq: uint(row.get(15)?)?,
             hash: row.get(6)?,
             bytes: row.get(7)?,
-            base_block: row.get(8)?,
-            base_height: uint(row.get(9)?)?,
-            expires_height: uint(row.get(10)?)?,
+            base,
+            expires_height,
+            variants: if has_variants { self.variants(id)? } else { Vec::new() },
             members: unpack(&row.get::<_, Vec<u8>>(11)?)?,
             opened_ms: uint(row.get(12)?)?,
             sightings: self.sightings(id)?,
@@ -344,5 +413,29 @@ impl Reader<'_> {
         let mut statement = self.db.prepare_cached(sql)?;
         let rows = statement.query_map([attempt], |row| row.get::<_, String>(0))?;
         rows.map(|row| Ok(serde_json::from_str(&row?)?)).collect()
+    }
+    fn variants(&self, attempt: i64) -> Done<Vec<Variant>> {
+        let sql =
+            "SELECT number, kind, epoch, seq, opened_ms, hash, bytes, base_block, base_height,
+                expires_height
+            FROM variants WHERE attempt = ?1 ORDER BY number";
+        let mut statement = self.db.prepare_cached(sql)?;
+        let mut rows = statement.query([attempt])?;
+        let mut variants = Vec::new();
+        while let Some(row) = rows.next()? {
+            let kind: String = row.get(1)?;
+            let unknown = || corrupt(format!("unknown variant {kind:?} of attempt {attempt}"));
+            let (base, expires_height) = terms_from(row, 7)?;
+            let (bytes, hash) = (row.get(6)?, row.get(5)?);
+            variants.push(Variant {
+                number: row.get(0)?,
+                kind: VariantKind::parse(&kind).ok_or_else(unknown)?,
+                epoch: Epoch(uint(row.get(2)?)?),
+                seq: uint(row.get(3)?)?,
+                signed: Signed { bytes, hash, base, expires_height },
+                opened_ms: uint(row.get(4)?)?,
+            });
+        }
+        Ok(variants)
     }
 }

@@ -5,6 +5,7 @@
 
 use landfall_core::TransferId;
 use landfall_core::claim::{ClaimEnd, ClaimKey, Claimed};
+use landfall_core::store::Accepted;
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use crate::fault::{Done, int, time, uint};
@@ -15,14 +16,21 @@ use crate::writer::Tx;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Claim {
     Held { owner: i64 },
-    Kept,
+    Kept { by: Option<i64> },
 }
 
 fn claim_of(db: &Connection, key: &ClaimKey) -> Done<Option<Claim>> {
-    let sql = "SELECT owner FROM claims WHERE space = ?1 AND key = ?2";
-    let read = |row: &Row<'_>| row.get::<_, Option<i64>>(0);
-    let found = db.prepare_cached(sql)?.query_row((&key.space, &key.key), read).optional()?;
-    Ok(found.map(|owner| owner.map_or(Claim::Kept, |owner| Claim::Held { owner })))
+    let sql = "SELECT owner, kept_by FROM claims WHERE space = ?1 AND key = ?2";
+    let read = |row: &Row<'_>| {
+        let by = row.get(1)?;
+        let owner: Option<i64> = row.get(0)?;
+        Ok(owner.map_or(Claim::Kept { by }, |owner| Claim::Held { owner }))
+    };
+    Ok(db.prepare_cached(sql)?.query_row((&key.space, &key.key), read).optional()?)
+}
+
+fn named(owner: Option<i64>) -> Done<Option<TransferId>> {
+    owner.map(|owner| uint(owner).map(TransferId)).transpose()
 }
 
 impl Tx<'_> {
@@ -33,7 +41,7 @@ impl Tx<'_> {
     fn claim(&mut self, key: &ClaimKey, asker: TransferId) -> Done<Claimed> {
         let asking = int(asker.0)?;
         Ok(match claim_of(self.db, key)? {
-            Some(Claim::Kept) => Claimed::Kept,
+            Some(Claim::Kept { by }) => Claimed::Kept { owner: named(by)? },
             Some(Claim::Held { owner }) if owner == asking => Claimed::Yours,
             Some(Claim::Held { owner }) => {
                 let sql = "INSERT OR IGNORE INTO claim_waiters VALUES (?1, ?2, ?3)";
@@ -41,11 +49,38 @@ impl Tx<'_> {
                 Claimed::Held { owner: TransferId(uint(owner)?) }
             }
             None => {
-                let sql = "INSERT INTO claims VALUES (?1, ?2, ?3)";
-                self.db.prepare_cached(sql)?.execute((&key.space, &key.key, asking))?;
+                self.hold(key, asking)?;
                 Claimed::Yours
             }
         })
+    }
+
+    fn hold(&mut self, key: &ClaimKey, owner: i64) -> Done<()> {
+        let sql = "INSERT INTO claims (space, key, owner) VALUES (?1, ?2, ?3)";
+        self.db.prepare_cached(sql)?.execute((&key.space, &key.key, owner))?;
+        Ok(())
+    }
+
+    /// Claims all of these for a new transfer, or tells the first that is taken, and by whom.
+    pub(crate) fn claim_at_the_door(
+        &mut self,
+        keys: &[ClaimKey],
+        new: TransferId,
+    ) -> Done<Option<Accepted>> {
+        let new = int(new.0)?;
+        for key in keys {
+            let owner = match claim_of(self.db, key)? {
+                None => {
+                    self.hold(key, new)?;
+                    continue;
+                }
+                Some(Claim::Held { owner }) if owner == new => continue,
+                Some(Claim::Held { owner }) => Some(owner),
+                Some(Claim::Kept { by }) => by,
+            };
+            return Ok(Some(Accepted::Claimed { key: key.clone(), owner: named(owner)? }));
+        }
+        Ok(None)
     }
 
     /// Ends a claim for the mover; adds the waiters that were made due.
@@ -62,17 +97,20 @@ impl Tx<'_> {
             (Some(Claim::Held { owner }), ClaimEnd::Keep(_) | ClaimEnd::Release(_)) => {
                 owner == mover
             }
-            (None, ClaimEnd::Keep(_)) | (Some(Claim::Kept), ClaimEnd::Forget(_)) => true,
+            (None, ClaimEnd::Keep(_)) | (Some(Claim::Kept { .. }), ClaimEnd::Forget(_)) => true,
             _ => false,
         };
         if !ended {
             return Ok(());
         }
-        let sql = match end {
-            ClaimEnd::Keep(_) => "INSERT OR REPLACE INTO claims VALUES (?1, ?2, NULL)",
-            _ => "DELETE FROM claims WHERE space = ?1 AND key = ?2",
-        };
-        self.db.prepare_cached(sql)?.execute((&key.space, &key.key))?;
+        if matches!(end, ClaimEnd::Keep(_)) {
+            let sql = "INSERT OR REPLACE INTO claims (space, key, kept_by) VALUES (?1, ?2, ?3)";
+            let row = (&key.space, &key.key, before.map(|_| mover));
+            self.db.prepare_cached(sql)?.execute(row)?;
+        } else {
+            let sql = "DELETE FROM claims WHERE space = ?1 AND key = ?2";
+            self.db.prepare_cached(sql)?.execute((&key.space, &key.key))?;
+        }
         match before {
             Some(Claim::Held { .. }) => self.release_waiters(key, released),
             _ => Ok(()),
@@ -117,6 +155,7 @@ impl Tx<'_> {
 
 impl Reader<'_> {
     pub(crate) fn kept(&self, keys: &[ClaimKey]) -> Done<Vec<bool>> {
-        keys.iter().map(|key| Ok(claim_of(self.db, key)? == Some(Claim::Kept))).collect()
+        let is_kept = |claim| matches!(claim, Some(Claim::Kept { .. }));
+        keys.iter().map(|key| Ok(is_kept(claim_of(self.db, key)?))).collect()
     }
 }

@@ -3,7 +3,10 @@
 //! **Invariant:** every lease has a new epoch, and an epoch ends with its lease: whoever gave a
 //! lane back, or lost it, stores nothing on it any more.
 
+use std::collections::HashMap;
+
 use landfall_core::lane::{Halt, Lane};
+use landfall_core::opening::{Reached, Standing};
 use landfall_core::store::{LEASE_MAX_MS, Leased, Result, StoreError};
 use landfall_core::{Epoch, LaneId, Nonce, RailName};
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -13,15 +16,14 @@ use crate::fault::{Done, int, time, uint};
 use crate::reads::Reader;
 use crate::writer::Tx;
 
-/// What opening an attempt needs to know of a lane.
-pub(crate) struct HeldLane {
+/// What signing on a lane needs to know of it.
+pub(crate) struct LaneRow {
     pub code: i64,
-    pub next_nonce: Option<i64>,
-    pub halt_reason: Option<String>,
+    pub standing: Standing,
 }
 
 const COLUMNS: &str = "SELECT id, rail, epoch, holder, lease_until_ms, base_nonce, next_nonce,
-    halt_reason, halt_at_ms FROM lanes";
+    halt_reason, halt_at_ms, seq, code FROM lanes";
 
 fn lane_from(row: &Row<'_>) -> Done<Lane> {
     let nonce = |value: Option<i64>| value.map(uint).transpose().map(|nonce| nonce.map(Nonce));
@@ -37,6 +39,7 @@ fn lane_from(row: &Row<'_>) -> Done<Lane> {
         lease_until_ms: uint(row.get(4)?)?,
         base_nonce: nonce(row.get(5)?)?,
         next_nonce: nonce(row.get(6)?)?,
+        seq: uint(row.get(9)?)?,
         halted,
     })
 }
@@ -91,6 +94,7 @@ impl Tx<'_> {
             lease_until_ms: 0,
             base_nonce: None,
             next_nonce: None,
+            seq: 0,
             halted: None,
         })
     }
@@ -132,21 +136,51 @@ impl Tx<'_> {
     pub(crate) fn adopt(&mut self, id: &LaneId, ledger: Nonce) -> Done<Result<()>> {
         let sql = "UPDATE lanes SET halt_reason = NULL, halt_at_ms = NULL,
             holder = NULL, lease_until_ms = 0, epoch = max(epoch + 1, ?4),
+            seq = max(seq, ?4),
             base_nonce = max(coalesce(base_nonce, 0), ?2),
             next_nonce = max(coalesce(next_nonce, 0), ?3) WHERE id = ?1";
         let row = (id.as_str(), int(ledger.0)?, int(ledger.next().0)?, time(self.now_ms));
         Ok(known(id, self.db.prepare_cached(sql)?.execute(row)?))
     }
 
-    /// The lane, if the epoch still is its own.
-    pub(crate) fn held(&self, id: &LaneId, epoch: Epoch) -> Done<Option<HeldLane>> {
-        let sql = "SELECT code, next_nonce, halt_reason FROM lanes
-            WHERE id = ?1 AND epoch = ?2 AND holder IS NOT NULL";
-        let read = |row: &Row<'_>| {
-            Ok(HeldLane { code: row.get(0)?, next_nonce: row.get(1)?, halt_reason: row.get(2)? })
-        };
+    /// Whether the epoch still is the lane's; then its code.
+    pub(crate) fn held(&self, id: &LaneId, epoch: Epoch) -> Done<Option<i64>> {
+        let sql = "SELECT code FROM lanes WHERE id = ?1 AND epoch = ?2 AND holder IS NOT NULL";
         let row = (id.as_str(), int(epoch.0)?);
-        Ok(self.db.prepare_cached(sql)?.query_row(row, read).optional()?)
+        Ok(self.db.prepare_cached(sql)?.query_row(row, |row| row.get(0)).optional()?)
+    }
+
+    pub(crate) fn lane_row(&self, id: &LaneId) -> Done<Option<LaneRow>> {
+        let mut statement = self.db.prepare_cached(&format!("{COLUMNS} WHERE id = ?1"))?;
+        let mut rows = statement.query([id.as_str()])?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        let standing = Standing::from(&lane_from(row)?);
+        Ok(Some(LaneRow { code: row.get(10)?, standing }))
+    }
+
+    /// How far every lane has come. They are few.
+    pub(crate) fn reached(&self) -> Done<HashMap<LaneId, Reached>> {
+        let sql = "SELECT id, next_nonce, seq FROM lanes";
+        let mut statement = self.db.prepare_cached(sql)?;
+        let mut rows = statement.query(())?;
+        let mut reached = HashMap::new();
+        while let Some(row) = rows.next()? {
+            let next: Option<i64> = row.get(1)?;
+            let next_nonce = next.map(uint).transpose()?.map(Nonce);
+            let lane = Reached { next_nonce, seq: uint(row.get(2)?)? };
+            reached.insert(LaneId::new(row.get::<_, String>(0)?), lane);
+        }
+        Ok(reached)
+    }
+
+    /// Counts one more signature of the lane, and its next nonce if that has changed.
+    pub(crate) fn sign(&self, lane: &LaneRow, next: Option<Nonce>) -> Done<u64> {
+        let seq = lane.standing.reached.seq + 1;
+        let sql = "UPDATE lanes SET seq = ?2, next_nonce = coalesce(?3, next_nonce)
+            WHERE code = ?1";
+        let row = (lane.code, int(seq)?, next.map(|next| int(next.0)).transpose()?);
+        self.db.prepare_cached(sql)?.execute(row)?;
+        Ok(seq)
     }
 }
 

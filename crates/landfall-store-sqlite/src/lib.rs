@@ -25,12 +25,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use landfall_core::attempt::{Attempt, Sighting};
+use landfall_core::attempt::Attempt;
 use landfall_core::claim::{ClaimKey, Claimed};
 use landfall_core::lane::Lane;
 use landfall_core::store::{
-    Accepted, AppliedBatch, Leased, ListFilter, OpenAttempt, Opened, Result, Settled, Settlement,
-    Store, StoreError, StoreIdentity,
+    Accepted, AddVariant, Added, AppliedBatch, Leased, ListFilter, OpenAttempt, Opened, Result,
+    Settled, Settlement, Sight, Store, StoreError, StoreIdentity,
 };
 use landfall_core::{
     AttemptId, Clock, Epoch, LaneId, Move, NewTransfer, Nonce, RailName, Stage, State, TrailEntry,
@@ -38,7 +38,7 @@ use landfall_core::{
 };
 use landfall_sqlite::{Keeper, Load, Readers, Writer};
 
-use crate::attempts::{Decision, Opening};
+use crate::attempts::{Decision, Opening, Seen};
 use crate::codes::Codes;
 use crate::fault::{Done, Fault, told};
 use crate::reads::Reader;
@@ -164,13 +164,14 @@ impl Store for SqliteStore {
         self.write(load, move |tx| tx.apply(&moves)).await
     }
 
-    async fn open_attempt(&self, open: OpenAttempt) -> Result<Opened> {
-        if open.incarnation != INCARNATION {
-            return Ok(Opened::Restarted);
-        }
-        let opening = prepared(Opening::new(open))?;
-        let load = Load::Patient(opening.moves.len());
-        self.write(load, move |tx| tx.open_attempt(&opening)).await
+    async fn open(&self, batch: Vec<OpenAttempt>) -> Result<Vec<Opened>> {
+        let batch: Vec<_> = prepared(batch.into_iter().map(Opening::new).collect::<Done<_>>())?;
+        let load = Load::Patient(batch.iter().map(|opening| opening.moves.len()).sum());
+        self.write(load, move |tx| tx.open(&batch)).await
+    }
+
+    async fn add_variant(&self, add: AddVariant) -> Result<Added> {
+        self.write(Load::Patient(1), move |tx| tx.add_variant(&add)).await?
     }
 
     async fn settle(&self, settlement: Settlement) -> Result<Settled> {
@@ -179,9 +180,11 @@ impl Store for SqliteStore {
         self.write(load, move |tx| tx.settle(&decision)).await?
     }
 
-    async fn sight(&self, attempt: AttemptId, epoch: Epoch, sighting: Sighting) -> Result<bool> {
-        let sighting = prepared(serde_json::to_string(&sighting).map_err(Fault::from))?;
-        self.write(Load::Patient(1), move |tx| tx.sight(attempt, epoch, &sighting)).await
+    async fn sight(&self, sight: Sight) -> Result<bool> {
+        sight.check()?;
+        let seen = prepared(Seen::new(sight))?;
+        let load = Load::Patient(seen.moves.len());
+        self.write(load, move |tx| tx.sight(&seen)).await
     }
 
     async fn open_attempts(&self, lane: &LaneId) -> Result<Vec<Attempt>> {
@@ -210,6 +213,11 @@ impl Store for SqliteStore {
     async fn attempt_at(&self, lane: &LaneId, nonce: Nonce) -> Result<Option<Attempt>> {
         let lane = lane.clone();
         self.read(move |reader| reader.attempt_at(&lane, nonce)).await
+    }
+
+    async fn attempt_of(&self, rail: RailName, hash: &str) -> Result<Option<Attempt>> {
+        let hash = hash.to_owned();
+        self.read(move |reader| reader.attempt_of(rail, &hash)).await
     }
 
     async fn attempts_page(

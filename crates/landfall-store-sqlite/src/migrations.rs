@@ -13,7 +13,7 @@ use landfall_sqlite::Layout;
 pub(crate) const LAYOUT: Layout = Layout {
     // "LFLD" in ASCII.
     application_id: 0x4C46_4C44,
-    steps: &[FIRST, CONFIRMED],
+    steps: &[FIRST, CONFIRMED, SIGNATURES],
     page_cache_kib: 64 * 1024,
     // More than there are statements.
     statements_kept: 128,
@@ -139,3 +139,32 @@ CREATE TABLE claim_waiters (
 
 /// The fact that the far side of a transfer has its part for good.
 const CONFIRMED: &str = "ALTER TABLE transfers ADD COLUMN confirmed INTEGER NOT NULL DEFAULT 0;";
+
+/// Every signature of a lane is counted and found by its hash; variants; who kept a claim.
+///
+/// What bytes may be without is a height of -1 (and no hash of a block) in the columns that were
+/// made when every attempt had it: to let them be NULL the file would have to copy all bodies.
+const SIGNATURES: &str = "
+ALTER TABLE lanes ADD COLUMN seq INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE attempts ADD COLUMN seq INTEGER NOT NULL DEFAULT 0;
+-- How many there are in `variants`.
+ALTER TABLE attempts ADD COLUMN variants INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE variants (
+    attempt INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    epoch INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    opened_ms INTEGER NOT NULL,
+    hash TEXT NOT NULL,
+    base_block TEXT NOT NULL,
+    base_height INTEGER NOT NULL,
+    expires_height INTEGER NOT NULL,
+    bytes BLOB NOT NULL,
+    PRIMARY KEY (attempt, number)
+);
+CREATE INDEX variants_hash ON variants (hash);
+CREATE INDEX bodies_hash ON bodies (hash);
+-- Who held a claim without an owner when it was kept; NULL if nobody did, or it is not known.
+ALTER TABLE claims ADD COLUMN kept_by INTEGER;
+";

@@ -1,6 +1,7 @@
 //! The SQLite store, under the checks that every store passes, and what only a file can suffer.
 
 mod crash;
+mod earlier;
 mod opening;
 
 use std::sync::Arc;

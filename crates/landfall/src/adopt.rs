@@ -185,7 +185,7 @@ async fn gather(desk: &Desk, marks: &HighWater, asked: &AdoptArguments) -> Resul
         cases.push(Case {
             signing: desk.rail.lanes().contains(&lane),
             stored: stored.iter().find(|stored| stored.id == lane).cloned(),
-            mark: marks.marks().into_iter().find(|(id, _)| *id == lane).map(|(_, mark)| mark),
+            mark: marks.marks().into_iter().find(|(id, _)| *id == lane).map(|(_, mark)| mark.nonce),
             passed: open.into_iter().filter(|attempt| attempt.nonce <= used).collect(),
             lane,
             why,
@@ -398,6 +398,7 @@ mod tests {
                 lease_until_ms: 0,
                 base_nonce: Some(Nonce(0)),
                 next_nonce: Some(Nonce(next)),
+                seq: 0,
                 halted: None,
             }),
             lane,

@@ -242,8 +242,8 @@ struct Facts {
     seen: Seen,
     key_nonce: u64,
     final_height: u64,
-    /// The last block in which it can land, by a quorum of nodes.
-    expires_height: u64,
+    /// The last block in which it can land, by a quorum of nodes; none if there is none.
+    expires_height: Option<u64>,
     /// A sighting that a quorum does not refute.
     sighted: Option<String>,
 }
@@ -259,7 +259,7 @@ impl Facts {
         let token = wire::terms(&desk.config, &desk.network).token;
         let seen = auditor.seen(&attempt.hash, account, &token).await.map_err(said)?;
         // Where the nodes no longer know, what was noted when it was signed must do.
-        let expires_height = desk.rail.expiry(attempt).await.unwrap_or(attempt.expires_height);
+        let expires_height = desk.rail.expiry(attempt).await.ok().or(attempt.expires_height);
         let sighted = desk.rail.standing_sighting(attempt).await.map_err(said)?;
         let nonce = nonce.ok_or("the ledger keeps no nonces")?;
         let (key_nonce, final_height) = (nonce.nonce.0, nonce.final_height);
@@ -302,12 +302,13 @@ fn contradiction(decided: Decided, attempt: &Attempt, facts: Option<&Facts>) -> 
         }
         (Decided::Sunk, Seen::Unknown) => {
             let passed = facts.key_nonce >= attempt.nonce.0;
-            let expired = facts.final_height > facts.expires_height;
+            let expired = facts.expires_height.is_some_and(|last| facts.final_height > last);
+            let last = facts.expires_height.map_or("none".into(), |last| last.to_string());
             (!passed && !expired).then(|| {
                 format!(
                     "it may still land: the key's nonce is {}, below its {}, and it expires only \
                      after block {} (now {}); start the relay, whose fence decides it",
-                    facts.key_nonce, attempt.nonce, facts.expires_height, facts.final_height
+                    facts.key_nonce, attempt.nonce, last, facts.final_height
                 )
             })
         }
@@ -332,8 +333,10 @@ fn word(asked: &DecideArguments, facts: Option<&Facts>) -> Certificate {
 /// blocks at or past it.
 fn landing(attempt: &Attempt, facts: Option<&Facts>) -> Landing {
     let last = attempt.sightings.last();
+    let noted = attempt.expires_height.unwrap_or(u64::MAX);
     Landing {
-        block_height: facts.map_or(attempt.expires_height, |facts| facts.final_height),
+        hash: None,
+        block_height: facts.map_or(noted, |facts| facts.final_height),
         block_hash: last.map(|sighting| sighting.block_hash.clone()).unwrap_or_default(),
         outcomes: vec![Outcome::Done; attempt.members.len()],
     }
@@ -342,7 +345,7 @@ fn landing(attempt: &Attempt, facts: Option<&Facts>) -> Landing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use landfall_core::{Epoch, LaneId, Nonce, Purpose, TransferId};
+    use landfall_core::{BaseBlock, Epoch, LaneId, Nonce, Purpose, TransferId};
 
     fn attempt() -> Attempt {
         Attempt {
@@ -354,9 +357,10 @@ mod tests {
             purpose: Purpose::Pay,
             hash: "H".into(),
             bytes: Vec::new(),
-            base_block: "B".into(),
-            base_height: 10,
-            expires_height: 100,
+            seq: 1,
+            base: Some(BaseBlock { hash: "B".into(), height: 10 }),
+            expires_height: Some(100),
+            variants: Vec::new(),
             members: vec![TransferId(1)],
             opened_ms: 0,
             sightings: Vec::new(),

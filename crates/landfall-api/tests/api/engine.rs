@@ -60,6 +60,7 @@ impl Ledger for Obliging {
 
     async fn look(&self, attempt: &Attempt, _: bool) -> Result<Look, RailError> {
         Ok(Look::Landed(Landing {
+            hash: None,
             block_height: self.height.fetch_add(1, Ordering::Relaxed),
             block_hash: "block".into(),
             outcomes: attempt.members.iter().map(|_| Outcome::Done).collect(),
@@ -111,9 +112,8 @@ impl Rail for Obliging {
         Ok(Signed {
             bytes: payloads.len().to_le_bytes().to_vec(),
             hash: format!("hash-{nonce}"),
-            base_block: "base".into(),
-            base_height: 1,
-            expires_height: u64::MAX,
+            base: None,
+            expires_height: None,
         })
     }
 

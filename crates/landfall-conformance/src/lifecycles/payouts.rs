@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use landfall_core::attempt::{Attempt, Fate, Landing, Outcome, Purpose, Signed};
+use landfall_core::attempt::{Attempt, BaseBlock, Fate, Landing, Outcome, Purpose, Signed};
 use landfall_core::near::{self, Payout};
 use landfall_core::store::{Leased, OpenAttempt, Opened, Settled, Settlement, Store};
 use landfall_core::{Event, LaneId, Move, NewTransfer, Nonce, Payload, RailName, State, Transfer};
@@ -134,9 +134,8 @@ fn signed(number: usize) -> Signed {
     Signed {
         bytes: vec![number as u8; SIGNED_BYTES],
         hash: format!("{number:044}"),
-        base_block: format!("{number:044}"),
-        base_height: 1,
-        expires_height: 86_401,
+        base: Some(BaseBlock { hash: format!("{number:044}"), height: 1 }),
+        expires_height: Some(86_401),
     }
 }
 
@@ -152,6 +151,7 @@ fn boarding(member: &Transfer) -> Move {
 
 fn landing(attempt: &Attempt, members: &[Transfer]) -> Settlement {
     let outcomes = vec![Outcome::Done; members.len()];
+    let landing = Landing { hash: None, block_height: 7, block_hash: "block".into(), outcomes };
     let leave = |member| {
         let step = Move::of_member(member, attempt.id, NOW_MS);
         step.fire(Event::Landed).expect("legal")
@@ -160,7 +160,7 @@ fn landing(attempt: &Attempt, members: &[Transfer]) -> Settlement {
         attempt: attempt.id,
         lane: attempt.lane.clone(),
         epoch: attempt.epoch,
-        fate: Fate::Landed(Landing { block_height: 7, block_hash: "block".into(), outcomes }),
+        fate: Fate::Landed(landing),
         moves: members.iter().map(leave).collect(),
         now_ms: NOW_MS,
     }

@@ -1,6 +1,6 @@
-//! Opening attempts: stored with their members moved, or not at all; seen; found again.
+//! Opening attempts: stored with their members moved, or not at all; found again.
 
-use landfall_core::attempt::{Purpose, Sighting};
+use landfall_core::attempt::Purpose;
 use landfall_core::store::{OpenAttempt, Opened};
 use landfall_core::{AttemptId, Epoch, Event, LaneId, Nonce, Transfer};
 
@@ -24,9 +24,6 @@ checks!(World:
     a_member_named_twice_opens_nothing,
     a_fence_carries_nobody,
     a_full_batch_keeps_the_order_of_its_actions,
-    sightings_are_kept_oldest_first,
-    a_sighting_by_an_old_epoch_is_refused,
-    a_sighting_of_a_decided_or_unknown_attempt_is_refused,
     attempts_are_found_by_lane_nonce_and_rail,
     sunk_attempts_do_not_crowd_out_later_ones,
     decided_attempts_are_paged_by_id,
@@ -42,8 +39,8 @@ async fn an_opened_attempt_reads_back_with_its_members_moved(world: World) {
     assert_eq!(attempt.lane, held.lane);
     assert_eq!((attempt.epoch, attempt.nonce, attempt.rail), (held.epoch, opening.nonce, RAIL));
     assert_eq!((attempt.purpose, &attempt.bytes), (Purpose::Pay, &opening.signed.bytes));
-    assert_eq!((&attempt.hash, &attempt.base_block), (&opening.signed.hash, &"base".to_owned()));
-    assert_eq!((attempt.base_height, attempt.expires_height), (100, 200));
+    assert_eq!(attempt.signed_as(&opening.signed.hash), Some(opening.signed.clone()));
+    assert_eq!((attempt.seq, &attempt.variants[..]), (1, &[][..]));
     assert_eq!(
         (attempt.opened_ms, attempt.fate.clone(), attempt.decided_ms),
         (opening.now_ms, None, None)
@@ -174,13 +171,13 @@ async fn a_store_behind_the_openers_marks_opens_nothing(world: World) {
         (LaneId::new("never seen"), Nonce(1)),
     ] {
         let opening = OpenAttempt {
-            marks: vec![(held.lane.clone(), LEDGER_NONCE), (lane, mark)],
+            marks: vec![(held.lane.clone(), LEDGER_NONCE.into()), (lane, mark.into())],
             ..world.opening(&held, 0, &members)
         };
         check_refused(&world, opening, is_behind).await;
     }
     let opening = OpenAttempt {
-        marks: vec![(held.lane.clone(), LEDGER_NONCE), (other.lane, LEDGER_NONCE)],
+        marks: vec![(held.lane.clone(), LEDGER_NONCE.into()), (other.lane, LEDGER_NONCE.into())],
         ..world.opening(&held, 0, &members)
     };
     let opened = world.store.open_attempt(opening).await;
@@ -245,48 +242,6 @@ async fn a_full_batch_keeps_the_order_of_its_actions(world: World) {
     let ids: Vec<_> = members.iter().map(|member| member.id).collect();
     assert_eq!(attempt.members, ids);
     assert_eq!(world.store.attempt(attempt.id).await, Ok(Some(attempt)));
-}
-
-fn sighting(endpoint: &str, height: Option<u64>) -> Sighting {
-    Sighting {
-        endpoint: endpoint.into(),
-        block_hash: "block".into(),
-        block_height: height,
-        was_final: height.is_some(),
-        at_ms: 5,
-    }
-}
-
-async fn sightings_are_kept_oldest_first(world: World) {
-    let held = world.started("lane").await;
-    let attempt = world.open(&held, 0, &world.accept_ready(&["a"]).await).await;
-    let seen = [sighting("z", None), sighting("a", Some(7)), sighting("z", None)];
-    for one in &seen {
-        assert_eq!(world.store.sight(attempt.id, held.epoch, one.clone()).await, Ok(true));
-    }
-    let stored = world.store.attempt(attempt.id).await.expect("read").expect("stored");
-    assert_eq!(stored.sightings, seen);
-    assert_eq!(world.store.open_attempts(&held.lane).await, Ok(vec![stored]));
-}
-
-async fn a_sighting_by_an_old_epoch_is_refused(world: World) {
-    let old = world.started("lane").await;
-    let attempt = world.open(&old, 0, &world.accept_ready(&["a"]).await).await;
-    world.lease(&old.lane, "one").await;
-    assert_eq!(world.store.sight(attempt.id, old.epoch, sighting("n", None)).await, Ok(false));
-    assert_eq!(world.store.attempt(attempt.id).await, Ok(Some(attempt)));
-}
-
-async fn a_sighting_of_a_decided_or_unknown_attempt_is_refused(world: World) {
-    let held = world.started("lane").await;
-    let attempt = world.open(&held, 0, &world.accept_ready(&["a"]).await).await;
-    world.settle(world.settlement(&held, &attempt, Event::Sunk).await).await;
-    let unknown = AttemptId(attempt.id.0 + 1);
-    for id in [attempt.id, unknown] {
-        assert_eq!(world.store.sight(id, held.epoch, sighting("n", None)).await, Ok(false));
-    }
-    let stored = world.store.attempt(attempt.id).await.expect("read").expect("stored");
-    assert_eq!(stored.sightings, []);
 }
 
 async fn attempts_are_found_by_lane_nonce_and_rail(world: World) {

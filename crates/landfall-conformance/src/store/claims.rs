@@ -86,8 +86,9 @@ async fn a_kept_claim_stands_and_releases_its_waiters(world: World) {
     assert_eq!(batch.released, [waiter.id]);
     let keys = [claim_key("none"), claim_key("a")];
     assert_eq!(world.store.kept(&keys).await, Ok(vec![false, true]));
-    assert_eq!(ask(&world, "a", waiter.id).await, Claimed::Kept);
-    assert_eq!(ask(&world, "a", owner.id).await, Claimed::Kept);
+    let by_owner = Claimed::Kept { owner: Some(owner.id) };
+    assert_eq!(ask(&world, "a", waiter.id).await, by_owner);
+    assert_eq!(ask(&world, "a", owner.id).await, by_owner);
 }
 
 async fn a_released_claim_is_free_and_releases_its_waiters(world: World) {
@@ -129,7 +130,7 @@ async fn somebody_elses_claim_cannot_be_ended(world: World) {
 async fn a_kept_claim_is_forgotten_and_only_then_free(world: World) {
     let (one, other) = two(&world).await;
     end(&world, one.id, ClaimEnd::Keep(claim_key("a"))).await;
-    assert_eq!(ask(&world, "a", other.id).await, Claimed::Kept);
+    assert_eq!(ask(&world, "a", other.id).await, Claimed::Kept { owner: None });
     end(&world, other.id, ClaimEnd::Forget(claim_key("a"))).await;
     assert!(!kept(&world, "a").await);
     assert_eq!(ask(&world, "a", other.id).await, Claimed::Yours);

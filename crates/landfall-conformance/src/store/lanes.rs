@@ -184,6 +184,7 @@ async fn adopting_ends_every_holder_known_or_forgotten(world: World) {
     let adopted = lane(&world, &held.lane).await;
     assert_eq!(adopted.holder, None);
     assert!(adopted.epoch.0 >= before_ms, "{}", adopted.epoch);
+    assert!(adopted.seq >= before_ms, "signatures that it has forgotten are past: {}", adopted.seq);
     let renewed = world.store.renew(&[(held.lane.clone(), held.epoch)], 1_000).await;
     assert_eq!(renewed, Ok(vec![false]));
     let opened = world.store.open_attempt(world.opening(&held, 0, &[])).await.expect("open");

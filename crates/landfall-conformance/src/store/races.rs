@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use landfall_core::store::{Accepted, Applied, Leased, Opened, Settled};
+use landfall_core::store::{Accepted, Added, Applied, Leased, Opened, Settled};
 use landfall_core::{Claimed, Event, LaneId, Move};
 
 use crate::check::checks;
@@ -16,9 +16,13 @@ const ROUNDS: usize = 5;
 checks!(World:
     of_many_accepts_of_one_key_one_creates,
     of_many_accepts_of_overlapping_batches_each_key_is_created_once,
+    of_many_accepts_with_the_same_claims_one_creates,
+    of_accepts_and_askers_of_one_claim_one_has_it,
     of_many_moves_of_one_transfer_one_is_applied,
     of_many_openings_of_one_nonce_one_is_stored,
     of_many_openings_with_one_member_one_is_stored,
+    of_many_batches_of_nonces_one_is_stored,
+    of_many_variants_of_one_number_one_is_stored,
     of_many_settlements_one_decides,
     of_many_leases_one_holds,
     of_many_claims_one_owns,
@@ -73,6 +77,56 @@ async fn of_many_accepts_of_overlapping_batches_each_key_is_created_once(world: 
     assert_eq!(created, 20);
 }
 
+/// In whatever order they name them: neither two owners, nor two halves.
+async fn of_many_accepts_with_the_same_claims_one_creates(world: World) {
+    for round in 0..ROUNDS {
+        let (a, b) = (format!("a{round}"), format!("b{round}"));
+        let answers = race(|caller| {
+            let world = world.clone();
+            let claims = if caller % 2 == 0 { [a.as_str(), &b] } else { [b.as_str(), &a] };
+            let new = world.claiming(&format!("{round}-{caller}"), &claims);
+            async move { world.store.accept(vec![new]).await.expect("accept").remove(0) }
+        })
+        .await;
+        let created: Vec<_> = answers
+            .iter()
+            .filter_map(|answer| match answer {
+                Accepted::Created(transfer) => Some(transfer.id),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(created.len(), 1, "{answers:?}");
+        let names = |answer: &Accepted| match answer {
+            Accepted::Claimed { owner, .. } => *owner == Some(created[0]),
+            _ => false,
+        };
+        assert_eq!(how_many(&answers, names), CALLERS - 1);
+    }
+}
+
+async fn of_accepts_and_askers_of_one_claim_one_has_it(world: World) {
+    for round in 0..ROUNDS {
+        let asker = world.accept(world.fresh(&format!("asker-{round}"))).await.id;
+        let claim = format!("c{round}");
+        let answers = race(|caller| {
+            let (world, key) = (world.clone(), claim_key(&claim));
+            let new = world.claiming(&format!("{round}-{caller}"), &[&claim]);
+            async move {
+                if caller % 2 == 0 {
+                    let answers = world.store.accept(vec![new]).await.expect("accept");
+                    return matches!(answers[0], Accepted::Created(_)).then_some(caller);
+                }
+                let answers = world.store.claim(vec![(key, asker)]).await.expect("claim");
+                (answers[0] == Claimed::Yours).then_some(CALLERS)
+            }
+        })
+        .await;
+        let mut owners: Vec<usize> = answers.into_iter().flatten().collect();
+        owners.dedup();
+        assert_eq!(owners.len(), 1, "{owners:?}");
+    }
+}
+
 async fn of_many_moves_of_one_transfer_one_is_applied(world: World) {
     for round in 0..ROUNDS {
         let transfer = world.accept(world.fresh(&format!("k{round}"))).await;
@@ -122,6 +176,46 @@ async fn of_many_openings_with_one_member_one_is_stored(world: World) {
     .await;
     assert_eq!(how_many(&answers, |answer| matches!(answer, Opened::Stored(_))), 1);
     assert_eq!(world.store.open_attempts_of(RAIL).await.expect("read").len(), 1);
+}
+
+/// Nonces in a row, and the same ones from everybody.
+async fn of_many_batches_of_nonces_one_is_stored(world: World) {
+    const IN_A_ROW: u64 = 4;
+    let held = world.started("lane").await;
+    for round in 0..ROUNDS as u64 {
+        let answers = race(|_| {
+            let (world, held) = (world.clone(), held.clone());
+            let row = round * IN_A_ROW..(round + 1) * IN_A_ROW;
+            let batch = row.map(|offset| world.pay_nobody(&held, offset)).collect();
+            async move { world.store.open(batch).await.expect("open") }
+        })
+        .await;
+        let all = |batch: &Vec<Opened>| batch.iter().all(|one| matches!(one, Opened::Stored(_)));
+        let none = |batch: &Vec<Opened>| batch.iter().all(|one| *one == Opened::StaleNonce);
+        assert_eq!((how_many(&answers, all), how_many(&answers, none)), (1, CALLERS - 1));
+    }
+    let open = world.store.open_attempts(&held.lane).await.expect("read");
+    let seqs: Vec<u64> = open.iter().map(|attempt| attempt.seq).collect();
+    assert_eq!(seqs, (1..=ROUNDS as u64 * IN_A_ROW).collect::<Vec<_>>());
+}
+
+async fn of_many_variants_of_one_number_one_is_stored(world: World) {
+    let held = world.started("lane").await;
+    let attempt = world.open(&held, 0, &world.accept_ready(&["a"]).await).await;
+    for round in 1..=ROUNDS as u32 {
+        let answers = race(|caller| {
+            let world = world.clone();
+            let mut add = world.variant(&held, &attempt, round);
+            add.signed.hash = format!("{round}-{caller}");
+            async move { world.store.add_variant(add).await.expect("add") }
+        })
+        .await;
+        assert_eq!(how_many(&answers, |answer| matches!(answer, Added::Stored(_))), 1);
+        assert_eq!(how_many(&answers, |answer| *answer == Added::StaleNumber), CALLERS - 1);
+    }
+    let stored = world.attempt(attempt.id).await.variants;
+    let counted: Vec<(u32, u64)> = stored.iter().map(|one| (one.number, one.seq)).collect();
+    assert_eq!(counted, (1..=ROUNDS as u32).map(|n| (n, u64::from(n) + 1)).collect::<Vec<_>>());
 }
 
 async fn of_many_settlements_one_decides(world: World) {

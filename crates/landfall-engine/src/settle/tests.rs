@@ -1,6 +1,6 @@
 //! One test per thing that a fate may mean for a member.
 
-use landfall_core::attempt::{Certificate, Shortage};
+use landfall_core::attempt::{BaseBlock, Certificate, Shortage};
 use landfall_core::guard;
 use landfall_core::near::{self, Payout};
 use landfall_core::{AttemptId, Epoch, LaneId, NewTransfer, Nonce, Payload, RailName, State};
@@ -63,9 +63,10 @@ fn attempt(purpose: Purpose, members: u64) -> Attempt {
         purpose,
         hash: "h".into(),
         bytes: Vec::new(),
-        base_block: "b".into(),
-        base_height: 1,
-        expires_height: 2,
+        seq: 1,
+        base: Some(BaseBlock { hash: "b".into(), height: 1 }),
+        expires_height: Some(2),
+        variants: Vec::new(),
         members: (1..=members).map(TransferId).collect(),
         opened_ms: 0,
         sightings: Vec::new(),
@@ -86,7 +87,7 @@ fn alone(purpose: Purpose, outcome: Outcome, terms: &Terms<'_>) -> Transfer {
 fn settled(purpose: Purpose, outcomes: Vec<Outcome>, terms: &Terms<'_>) -> Transfer {
     let before = carried(purpose);
     let attempt = attempt(purpose, outcomes.len() as u64);
-    let landing = Landing { block_height: 7, block_hash: "b7".into(), outcomes };
+    let landing = Landing { hash: None, block_height: 7, block_hash: "b7".into(), outcomes };
     member(&attempt, &before, &Fate::Landed(landing), 0, terms).applied_to(&before)
 }
 
@@ -109,8 +110,12 @@ fn what_landed_is_completed_and_its_mark_is_gone() {
     let mut before = carried(Purpose::Pay);
     before.error = in_company(Purpose::Pay, relays_fault(), &terms()).error;
     assert!(is_marked(&before));
-    let landing =
-        Landing { block_height: 7, block_hash: "b".into(), outcomes: vec![Outcome::Done] };
+    let landing = Landing {
+        hash: None,
+        block_height: 7,
+        block_hash: "b".into(),
+        outcomes: vec![Outcome::Done],
+    };
     let step = member(&attempt(Purpose::Pay, 1), &before, &Fate::Landed(landing), 0, &terms());
     let after = step.applied_to(&before);
     assert_eq!(gist(&after), ("COMPLETED", 0, None));
@@ -182,7 +187,8 @@ fn retries_that_are_used_up_are_the_end_and_are_noted() {
     let mut before = carried(Purpose::Pay);
     before.stage_retries = 2;
     let outcomes = vec![unexplained()];
-    let fate = Fate::Landed(Landing { block_height: 7, block_hash: "b".into(), outcomes });
+    let fate =
+        Fate::Landed(Landing { hash: None, block_height: 7, block_hash: "b".into(), outcomes });
     let terms = Terms { others_spared: true, ..terms() };
     let after = member(&attempt(Purpose::Pay, 1), &before, &fate, 0, &terms).applied_to(&before);
     assert_eq!(gist(&after), ("FAILED", 1, None));
@@ -243,7 +249,12 @@ fn a_preparation_is_judged_like_a_payment() {
 fn the_claim_of_a_preparation_ends_kept_or_charged_and_not_before() {
     let before = carried(Purpose::Prepare);
     let claims = |outcome, terms: &Terms<'_>| {
-        let landing = Landing { block_height: 7, block_hash: "b".into(), outcomes: vec![outcome] };
+        let landing = Landing {
+            hash: None,
+            block_height: 7,
+            block_hash: "b".into(),
+            outcomes: vec![outcome],
+        };
         member(&attempt(Purpose::Prepare, 1), &before, &Fate::Landed(landing), 0, terms).claims
     };
     let claim = terms().claim.unwrap();
@@ -261,8 +272,12 @@ fn what_was_prepared_in_the_end_travels_in_company_again() {
     let mut before = carried(Purpose::Prepare);
     before.error = alone(Purpose::Prepare, relays_fault(), &terms()).error;
     assert!(is_marked(&before));
-    let landing =
-        Landing { block_height: 7, block_hash: "b".into(), outcomes: vec![Outcome::Done] };
+    let landing = Landing {
+        hash: None,
+        block_height: 7,
+        block_hash: "b".into(),
+        outcomes: vec![Outcome::Done],
+    };
     let step = member(&attempt(Purpose::Prepare, 1), &before, &Fate::Landed(landing), 0, &terms());
     let after = step.applied_to(&before);
     assert_eq!(gist(&after), ("QUEUED_TRANSFER", 0, Some(READY_MS)));

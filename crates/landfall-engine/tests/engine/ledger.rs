@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use landfall_core::attempt::{Landing, Outcome, Shortage, Sighting, Signed};
+use landfall_core::attempt::{BaseBlock, Landing, Outcome, Shortage, Sighting, Signed};
 use landfall_core::ledger::{
     Broadcast, Later, Ledger, LedgerNonce, Look, Manner, Progress, RailError, Reach, Refusal,
     Waiting,
@@ -143,6 +143,7 @@ impl FakeRail {
             state.reverted.push(outcomes.len());
         }
         let landing = Landing {
+            hash: None,
             block_height: state.height,
             block_hash: format!("b{}", state.height),
             outcomes,
@@ -364,9 +365,8 @@ impl Rail for FakeRail {
         Ok(Signed {
             bytes: serde_json::to_vec(&tx).unwrap(),
             hash: format!("{lane}#{nonce}"),
-            base_block: "b0".into(),
-            base_height: 0,
-            expires_height: 1_000,
+            base: Some(BaseBlock { hash: "b0".into(), height: 0 }),
+            expires_height: Some(1_000),
         })
     }
 

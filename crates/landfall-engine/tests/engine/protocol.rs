@@ -239,7 +239,7 @@ async fn an_attempt_that_somebody_decided_is_sent_no_more() {
     world.sleep(500).await;
     let open = world.store.open_attempts_of(RailName::Near).await.unwrap();
     let outcomes = vec![Outcome::Done];
-    let landing = Landing { block_height: 7, block_hash: "b7".into(), outcomes };
+    let landing = Landing { hash: None, block_height: 7, block_hash: "b7".into(), outcomes };
     world.engine.decide(open[0].id, Fate::Landed(landing)).await.unwrap();
     world.sleep(100).await;
     let sent = world.rail.state.lock().broadcasts;
@@ -286,7 +286,8 @@ async fn an_attempt_is_decided_by_a_later_one_however_many_sank_between_them() {
     for _ in 0..100 {
         world.fence(Fate::Sunk(unknown_to_all())).await;
     }
-    let landing = Landing { block_height: 9, block_hash: "b9".into(), outcomes: Vec::new() };
+    let landing =
+        Landing { hash: None, block_height: 9, block_hash: "b9".into(), outcomes: Vec::new() };
     let passing = world.fence(Fate::Landed(landing)).await;
     *world.rail.state.lock().nonces.get_mut(&adrift.lane).unwrap() = passing.nonce.0;
     *world.rail.net.lock() = Net::Good;

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use landfall_core::claim::{ClaimKey, Claimed};
 use landfall_core::store::*;
 use landfall_core::{
-    Attempt, AttemptId, Epoch, Lane, LaneId, Move, NewTransfer, Nonce, RailName, Sighting, Stage,
-    State, TrailEntry, Transfer, TransferId,
+    Attempt, AttemptId, Epoch, Lane, LaneId, Move, NewTransfer, Nonce, RailName, Stage, State,
+    TrailEntry, Transfer, TransferId,
 };
 
 /// One engine's way to a store that others share.
@@ -52,14 +52,20 @@ impl Store for SlowStore {
     async fn accept(&self, batch: Vec<NewTransfer>) -> Result<Vec<Accepted>> {
         self.inner.accept(batch).await
     }
-    async fn open_attempt(&self, open: OpenAttempt) -> Result<Opened> {
-        self.inner.open_attempt(open).await
+    async fn open(&self, batch: Vec<OpenAttempt>) -> Result<Vec<Opened>> {
+        self.inner.open(batch).await
+    }
+    async fn add_variant(&self, add: AddVariant) -> Result<Added> {
+        self.inner.add_variant(add).await
     }
     async fn settle(&self, settlement: Settlement) -> Result<Settled> {
         self.inner.settle(settlement).await
     }
-    async fn sight(&self, attempt: AttemptId, epoch: Epoch, sighting: Sighting) -> Result<bool> {
-        self.inner.sight(attempt, epoch, sighting).await
+    async fn sight(&self, sight: Sight) -> Result<bool> {
+        self.inner.sight(sight).await
+    }
+    async fn attempt_of(&self, rail: RailName, hash: &str) -> Result<Option<Attempt>> {
+        self.inner.attempt_of(rail, hash).await
     }
     async fn open_attempts(&self, lane: &LaneId) -> Result<Vec<Attempt>> {
         let open = self.inner.open_attempts(lane).await;

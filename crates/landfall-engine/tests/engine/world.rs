@@ -84,7 +84,7 @@ impl World {
         };
         match self.engine.submit(vec![submission]).await.unwrap().pop().unwrap() {
             Accepted::Created(transfer) | Accepted::Already(transfer) => transfer,
-            Accepted::Conflict(_) => panic!("{key} conflicts"),
+            other => panic!("{key} is refused: {other:?}"),
         }
     }
 

@@ -40,6 +40,7 @@ fn transfer(key: &str, state: State, confirmed: bool) -> Transfer {
         due_ms: None,
         created_ms: 0,
         trail: Vec::new(),
+        claims: Vec::new(),
     };
     Transfer { confirmed, ..new.accepted_as(TransferId(1)) }
 }

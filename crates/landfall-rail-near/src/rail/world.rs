@@ -138,9 +138,10 @@ impl World {
             purpose: Purpose::Pay,
             hash: signed.hash,
             bytes: signed.bytes,
-            base_block: signed.base_block,
-            base_height: signed.base_height,
+            seq: 1,
+            base: signed.base,
             expires_height: signed.expires_height,
+            variants: Vec::new(),
             members: vec![TransferId(1), TransferId(2), TransferId(3)],
             opened_ms: 0,
             sightings: Vec::new(),
@@ -330,4 +331,9 @@ impl Transport for Net {
         body["id"] = request["id"].clone();
         Ok(HttpAnswer { status, body: body.to_string().into() })
     }
+}
+
+/// The height of the block that the attempt was signed on.
+pub fn base_height(attempt: &Attempt) -> u64 {
+    attempt.base.as_ref().expect("everything signed here has one").height
 }

@@ -1,6 +1,6 @@
 //! The law, case by case.
 
-use landfall_core::{AttemptId, Epoch, LaneId, Nonce, Purpose, RailName};
+use landfall_core::{AttemptId, BaseBlock, Epoch, LaneId, Nonce, Purpose, RailName};
 
 use super::*;
 
@@ -14,9 +14,10 @@ fn attempt() -> Attempt {
         purpose: Purpose::Pay,
         hash: "H".into(),
         bytes: Vec::new(),
-        base_block: "B".into(),
-        base_height: 100,
-        expires_height: 200,
+        seq: 1,
+        base: Some(BaseBlock { hash: "B".into(), height: 100 }),
+        expires_height: Some(200),
+        variants: Vec::new(),
         members: Vec::new(),
         opened_ms: 0,
         sightings: Vec::new(),

@@ -149,7 +149,7 @@ async fn insist(town: &Arc<Town>, wish: &Wish) -> Option<Payload> {
                 decided = true;
                 std::mem::swap(&mut wanted, &mut other);
             }
-            Some(Accepted::Conflict(_)) => {
+            Some(Accepted::Conflict(_) | Accepted::Claimed { .. }) => {
                 town.contradict(format!("{} conflicts with itself", wish.key));
                 return None;
             }

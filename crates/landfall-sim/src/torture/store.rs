@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use landfall_core::attempt::{Attempt, Sighting};
+use landfall_core::attempt::Attempt;
 use landfall_core::claim::{ClaimKey, Claimed};
 use landfall_core::store::*;
 use landfall_core::{
@@ -84,24 +84,33 @@ impl Store for FaultyStore {
         self.call_or_repeat("apply", self.inner.apply(moves.clone()), first).await
     }
 
-    async fn open_attempt(&self, open: OpenAttempt) -> Result<Opened> {
-        let name = format!("open {} {}", open.lane, open.nonce);
-        let repeated = open.clone();
-        let first = async { _ = self.inner.open_attempt(repeated).await };
+    async fn open(&self, batch: Vec<OpenAttempt>) -> Result<Vec<Opened>> {
+        let named = batch.iter().map(|open| format!("{} {}", open.lane, open.nonce));
+        let name = format!("open {}", named.collect::<Vec<_>>().join(", "));
+        let repeated = batch.clone();
+        let first = async { _ = self.inner.open(repeated).await };
         let act = async {
-            self.past.before_open(open.purpose);
+            batch.iter().for_each(|open| self.past.before_open(open.purpose));
             let lanes = self.inner.lanes().await?;
-            let (lane, epoch) = (open.lane.clone(), open.epoch);
-            let opened = self.inner.open_attempt(open).await?;
-            if matches!(opened, Opened::Stored(_)) {
-                self.past.opened();
-            }
-            if let Err(broken) = epochs::check(&lanes, &lane, epoch, &opened) {
-                self.seat.dice.broken.lock().push(broken);
+            let asked: Vec<_> = batch.iter().map(|open| (open.lane.clone(), open.epoch)).collect();
+            let opened = self.inner.open(batch).await?;
+            for ((lane, epoch), opened) in asked.iter().zip(&opened) {
+                if matches!(opened, Opened::Stored(_)) {
+                    self.past.opened();
+                }
+                if let Err(broken) = epochs::check(&lanes, lane, *epoch, opened) {
+                    self.seat.dice.broken.lock().push(broken);
+                }
             }
             Ok(opened)
         };
         self.call_or_repeat(&name, act, first).await
+    }
+
+    async fn add_variant(&self, add: AddVariant) -> Result<Added> {
+        let name = format!("vary {} {}", add.attempt, add.number);
+        let first = async { _ = self.inner.add_variant(add.clone()).await };
+        self.call_or_repeat(&name, self.inner.add_variant(add.clone()), first).await
     }
 
     async fn settle(&self, settlement: Settlement) -> Result<Settled> {
@@ -110,8 +119,12 @@ impl Store for FaultyStore {
         self.call_or_repeat(&name, self.inner.settle(settlement.clone()), first).await
     }
 
-    async fn sight(&self, attempt: AttemptId, epoch: Epoch, sighting: Sighting) -> Result<bool> {
-        self.call("sight", self.inner.sight(attempt, epoch, sighting)).await
+    async fn sight(&self, sight: Sight) -> Result<bool> {
+        self.call("sight", self.inner.sight(sight)).await
+    }
+
+    async fn attempt_of(&self, rail: RailName, hash: &str) -> Result<Option<Attempt>> {
+        self.call("attempt_of", self.inner.attempt_of(rail, hash)).await
     }
 
     async fn open_attempts(&self, lane: &LaneId) -> Result<Vec<Attempt>> {

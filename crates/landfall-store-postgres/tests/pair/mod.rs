@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use landfall_core::attempt::{Attempt, Sighting};
+use landfall_core::attempt::Attempt;
 use landfall_core::claim::{ClaimKey, Claimed};
 use landfall_core::lane::Lane;
 use landfall_core::store::{
-    Accepted, AppliedBatch, Leased, ListFilter, OpenAttempt, Opened, Result, Settled, Settlement,
-    Store, StoreIdentity,
+    Accepted, AddVariant, Added, AppliedBatch, Leased, ListFilter, OpenAttempt, Opened, Result,
+    Settled, Settlement, Sight, Store, StoreIdentity,
 };
 use landfall_core::{
     AttemptId, Epoch, LaneId, Move, NewTransfer, Nonce, RailName, Stage, State, TrailEntry,
@@ -46,16 +46,20 @@ impl Store for Pair {
         self.next().apply(moves).await
     }
 
-    async fn open_attempt(&self, open: OpenAttempt) -> Result<Opened> {
-        self.next().open_attempt(open).await
+    async fn open(&self, batch: Vec<OpenAttempt>) -> Result<Vec<Opened>> {
+        self.next().open(batch).await
+    }
+
+    async fn add_variant(&self, add: AddVariant) -> Result<Added> {
+        self.next().add_variant(add).await
     }
 
     async fn settle(&self, settlement: Settlement) -> Result<Settled> {
         self.next().settle(settlement).await
     }
 
-    async fn sight(&self, attempt: AttemptId, epoch: Epoch, sighting: Sighting) -> Result<bool> {
-        self.next().sight(attempt, epoch, sighting).await
+    async fn sight(&self, sight: Sight) -> Result<bool> {
+        self.next().sight(sight).await
     }
 
     async fn open_attempts(&self, lane: &LaneId) -> Result<Vec<Attempt>> {
@@ -81,6 +85,10 @@ impl Store for Pair {
 
     async fn attempt_at(&self, lane: &LaneId, nonce: Nonce) -> Result<Option<Attempt>> {
         self.next().attempt_at(lane, nonce).await
+    }
+
+    async fn attempt_of(&self, rail: RailName, hash: &str) -> Result<Option<Attempt>> {
+        self.next().attempt_of(rail, hash).await
     }
 
     async fn attempts_page(

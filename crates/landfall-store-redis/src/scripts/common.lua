@@ -40,6 +40,14 @@ local function holds(lane, epoch)
   return found[1] == epoch and found[2] ~= false
 end
 
+-- Who has a claim, and whether it is kept. Nobody and not: it is free. Nobody and kept: by whom is
+-- not known. A kept claim's value is `kept`, and whoever held it stands apart.
+local function owner_of(space, key)
+  local owner = call('HGET', prefix .. 'claims:' .. space, key)
+  if owner ~= 'kept' then return owner, false end
+  return call('HGET', prefix .. 'kept:' .. space, key), true
+end
+
 -- Calls a command that takes any number of arguments after its key, as often as it takes: Lua
 -- passes a few thousand at most. `list` is of pairs where the command wants pairs.
 local MOST = 4000

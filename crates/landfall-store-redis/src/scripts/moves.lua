@@ -1,5 +1,5 @@
 -- Moves: the compare-and-set of one transfer, with its events, its indexes and its claims.
--- Shared by apply, open and settle, each of which ends with `write_indexes`.
+-- Shared by apply, open, sight and settle, each of which ends with `write_indexes`.
 --
 -- An empty string stands for "none": of an expected version (any), an attempt, a due time.
 
@@ -102,16 +102,20 @@ end
 
 -- Ends a claim for the mover, if it may. A claim's value is its owner, or `kept`.
 local function end_claim(mover, claim, now, released)
-  local space = prefix .. 'claims:' .. claim.space
+  local space, keepers = prefix .. 'claims:' .. claim.space, prefix .. 'kept:' .. claim.space
   local owner = call('HGET', space, claim.key)
   if claim.how == 'keep' then
     if owner and owner ~= mover then return end
     call('HSET', space, claim.key, 'kept')
+    if owner then call('HSET', keepers, claim.key, mover) end
   elseif claim.how == 'release' then
     if owner ~= mover then return end
     call('HDEL', space, claim.key)
   else
-    if owner == 'kept' then call('HDEL', space, claim.key) end
+    if owner == 'kept' then
+      call('HDEL', space, claim.key)
+      call('HDEL', keepers, claim.key)
+    end
     return
   end
   if owner then release_waiters(claim, now, released) end

@@ -1,65 +1,76 @@
--- Opens an attempt: all or nothing. Checks the server's life, the lease, the marks, the nonce and
--- every member; only then advances the nonce, stores the attempt and moves its members.
+-- Opens attempts, in order, each all or nothing, as those before it have left the store. Checks the
+-- server's life, the lease, the marks, the nonce and every member; only then advances the nonce,
+-- stores the attempt and moves its members.
 --
--- ARGV from 2: lane, epoch, nonce, the nonce after it, the incarnation, the nonce padded for
--- sorting, rail, purpose, hash, base block, base height, last height, time, member ids, bytes; the
--- number of marks, then lane and nonce of each; then the members' moves.
+-- ARGV from 2, of each attempt: lane, epoch, nonce, the nonce after it, the nonce padded for
+-- sorting, rail, purpose, hash, base block, base height, last height, time, member ids, bytes, the
+-- incarnation; the number of marks, then lane, nonce and signatures of each; the number of members,
+-- then their moves. Answers one list each.
 
-local lane, epoch, nonce, next_nonce, padded = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[7]
-local rail, opened_ms = ARGV[8], ARGV[14]
-
--- Asked of the server here, not once per connection: one that was a replica for a while keeps its
--- process and its connections, but not its replication id. As `reads.rs` writes it.
-local info = call('INFO', 'server', 'replication')
-local incarnation = string.match(info, 'run_id:(%x+)')
-  .. ':' .. string.match(info, 'master_replid:(%x+)')
-if incarnation ~= ARGV[6] then return { 'restarted' } end
-
-local name = prefix .. 'lane:' .. lane
-local held = call('HMGET', name, 'epoch', 'holder', 'next_nonce', 'halt_at_ms', 'halt_reason')
-if held[1] ~= epoch or not held[2] then return { 'over' } end
-local is_fence = ARGV[9] == 'fence'
-if held[4] and not is_fence then return { 'halted', held[5] } end
-
-local at = 18
-for _ = 1, tonumber(ARGV[17]) do
-  local known = call('HGET', prefix .. 'lane:' .. ARGV[at], 'next_nonce')
-  if not known or not below(ARGV[at + 1], known) then
-    return { 'behind', ARGV[at], ARGV[at + 1] }
-  end
-  at = at + 2
-end
-if held[3] ~= nonce and not (is_fence and held[3] and below(held[3], nonce)) then
-  return { 'stale nonce' }
-end
-
-local steps, founds, seen, stale = {}, {}, {}, {}
-while at <= #ARGV do
-  local step
-  step, at = read_move(at)
-  local found = stored(step.id)
-  if seen[step.id] or step.from_attempt ~= '' or not is_current(step, found) then
-    stale[#stale + 1] = step.id
-  end
-  seen[step.id] = true
-  steps[#steps + 1] = step
-  founds[#founds + 1] = found
-end
-if #stale > 0 then return { 'stale members', stale } end
-
-local id = text(call('HINCRBY', store, 'attempts', 1))
-call('HSET', name, 'next_nonce', next_nonce)
-call('HSET', prefix .. 'attempt:' .. id, 'rail', rail, 'lane', lane, 'epoch', epoch,
-  'nonce', nonce, 'purpose', ARGV[9], 'hash', ARGV[10], 'base_block', ARGV[11],
-  'base_height', ARGV[12], 'expires_height', ARGV[13], 'opened_ms', opened_ms,
-  'members', ARGV[15], 'bytes', ARGV[16])
--- By nonce. Members of equal scores are sorted as text: exact where a score would not be.
-call('ZADD', prefix .. 'lane-attempts:' .. lane, 0, padded .. ':' .. id)
-call('ZADD', prefix .. 'lane-open:' .. lane, 0, padded .. ':' .. id)
-call('ZADD', prefix .. 'open:' .. rail, opened_ms, id)
 local now = text(now_ms())
-for i, step in ipairs(steps) do
-  write_move(step, founds[i], id, now, {})
+
+local function read_opening(at)
+  local open = {
+    lane = ARGV[at], epoch = ARGV[at + 1], nonce = ARGV[at + 2], next_nonce = ARGV[at + 3],
+    padded = ARGV[at + 4], rail = ARGV[at + 5], purpose = ARGV[at + 6], hash = ARGV[at + 7],
+    base_block = ARGV[at + 8], base_height = ARGV[at + 9], expires_height = ARGV[at + 10],
+    opened_ms = ARGV[at + 11], members = ARGV[at + 12], bytes = ARGV[at + 13], life = ARGV[at + 14],
+    steps = {},
+  }
+  open.marks, at = read_marks(at + 15)
+  local members = tonumber(ARGV[at])
+  at = at + 1
+  for i = 1, members do open.steps[i], at = read_move(at) end
+  return open, at
+end
+
+local function refusal(open, founds)
+  local is_fence = open.purpose == 'fence'
+  local refused = barred(open.life, open.lane, open.epoch, is_fence, open.marks)
+  if refused then return refused end
+  local next_nonce = reached(open.lane).next_nonce
+  if next_nonce ~= open.nonce
+    and not (is_fence and next_nonce and below(next_nonce, open.nonce)) then
+    return { 'stale nonce' }
+  end
+  local seen, stale = {}, {}
+  for i, step in ipairs(open.steps) do
+    local found = stored(step.id)
+    if seen[step.id] or step.from_attempt ~= '' or not is_current(step, found) then
+      stale[#stale + 1] = step.id
+    end
+    seen[step.id] = true
+    founds[i] = found
+  end
+  if #stale > 0 then return { 'stale members', stale } end
+end
+
+local function store_attempt(open, founds)
+  local id = text(call('HINCRBY', store, 'attempts', 1))
+  local lane, entry = open.lane, open.padded .. ':' .. id
+  local seq = sign(lane)
+  call('HSET', prefix .. 'lane:' .. lane, 'next_nonce', open.next_nonce)
+  reached(lane).next_nonce = open.next_nonce
+  call('HSET', prefix .. 'attempt:' .. id, 'rail', open.rail, 'lane', lane, 'epoch', open.epoch,
+    'nonce', open.nonce, 'purpose', open.purpose, 'hash', open.hash, 'base_block', open.base_block,
+    'base_height', open.base_height, 'expires_height', open.expires_height,
+    'opened_ms', open.opened_ms, 'members', open.members, 'bytes', open.bytes, 'seq', seq)
+  -- By nonce. Members of equal scores are sorted as text: exact where a score would not be.
+  call('ZADD', prefix .. 'lane-attempts:' .. lane, 0, entry)
+  call('ZADD', prefix .. 'lane-open:' .. lane, 0, entry)
+  call('ZADD', prefix .. 'open:' .. open.rail, open.opened_ms, id)
+  call('HSET', prefix .. 'hashes:' .. open.rail, open.hash, id)
+  for i, step in ipairs(open.steps) do write_move(step, founds[i], id, now, {}) end
+  return { 'stored', id, seq }
+end
+
+local answers = {}
+local at = 2
+while at <= #ARGV do
+  local open
+  open, at = read_opening(at)
+  local founds = {}
+  answers[#answers + 1] = refusal(open, founds) or store_attempt(open, founds)
 end
 write_indexes()
-return { 'stored', id }
+return answers

@@ -2,7 +2,7 @@
 
 use landfall_conformance::World;
 use landfall_core::store::{OpenAttempt, Opened};
-use landfall_core::{ClaimEnd, ClaimKey, Event, LaneId, Move, Nonce};
+use landfall_core::{ClaimEnd, ClaimKey, Event, LaneId, Mark, Move, Nonce};
 use landfall_store_redis::RedisOptions;
 use redis::AsyncCommands;
 
@@ -48,7 +48,7 @@ async fn nonces_beyond_what_lua_counts_stay_apart() {
     let held = world.lease(&LaneId::new("lane"), "one").await;
     let base = Nonce(u64::MAX - 10);
     assert_eq!(world.store.start_lane(&held.lane, held.epoch, base).await, Ok(true));
-    let at = |nonce: u64, marks: Vec<(LaneId, Nonce)>| OpenAttempt {
+    let at = |nonce: u64, marks: Vec<(LaneId, Mark)>| OpenAttempt {
         nonce: Nonce(nonce),
         marks,
         ..world.opening(&held, 0, &[])
@@ -63,10 +63,10 @@ async fn nonces_beyond_what_lua_counts_stay_apart() {
     let stored = world.store.attempt_at(&held.lane, last).await.expect("read").expect("stored");
     let after = world.store.attempts_after(&held.lane, Nonce(last.0 - 1), 9).await;
     assert_eq!((stored.nonce, after), (last, Ok(vec![stored.clone()])));
-    let behind = at(last.0 + 1, vec![(held.lane.clone(), Nonce(last.0 + 1))]);
+    let behind = at(last.0 + 1, vec![(held.lane.clone(), Nonce(last.0 + 1).into())]);
     let behind = world.store.open_attempt(behind).await;
     assert!(matches!(behind, Ok(Opened::Behind(_))), "{behind:?}");
-    let known = at(last.0 + 1, vec![(held.lane.clone(), last)]);
+    let known = at(last.0 + 1, vec![(held.lane.clone(), last.into())]);
     assert!(matches!(world.store.open_attempt(known).await, Ok(Opened::Stored(_))));
 }
 

@@ -104,6 +104,7 @@ fn truth(network: &Network, keys: &[SecretKey], attempt: &Attempt) -> Option<Fat
         Some(run) if is_done(run) => {
             let ran = run.ran.as_ref()?;
             Some(Fate::Landed(Landing {
+                hash: None,
                 block_height: ran.height,
                 block_hash: ran.block_hash.to_string(),
                 outcomes: vec![Outcome::Done; attempt.members.len()],
@@ -122,7 +123,7 @@ fn truth(network: &Network, keys: &[SecretKey], attempt: &Attempt) -> Option<Fat
 
 /// The height of the block that it was signed on; none if that is not on the chain.
 fn base_height(ledger: &Ledger, attempt: &Attempt) -> Option<u64> {
-    ledger.chain().canonical_height(&attempt.base_block.parse().ok()?)
+    ledger.chain().canonical_height(&attempt.base.as_ref()?.hash.parse().ok()?)
 }
 
 /// Whether all its actions took effect.

@@ -74,7 +74,8 @@ pub struct Counts {
 impl Facts {
     /// Whether all blocks in which it could be were read, and do not hold it.
     fn is_in_no_block(&self, attempt: &Attempt) -> bool {
-        let all = self.walk.gone_below.is_none_or(|height| height <= attempt.base_height);
+        let base = attempt.base.as_ref().map_or(0, |base| base.height);
+        let all = self.walk.gone_below.is_none_or(|height| height <= base);
         all && self.walk.blocks > 0 && self.walk.found.iter().all(|one| one.hash != attempt.hash)
     }
 

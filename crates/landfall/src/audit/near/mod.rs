@@ -63,7 +63,8 @@ async fn gather(config: &Config, store: &Arc<dyn Store>) -> Result<Facts> {
     let to = auditor.final_height().await.map_err(unreachable_ledger)?;
     let transfers = read_transfers(store, &ledger).await?;
     let stored = read_attempts(store, &ledger).await?;
-    let lowest = stored.values().map(|attempt| attempt.base_height).min();
+    let lowest = stored.values().filter_map(|attempt| attempt.base.as_ref());
+    let lowest = lowest.map(|base| base.height).min();
     let walk = match lowest {
         Some(from) if from <= to => walk(&auditor, &ledger, from, to).await?,
         _ => Walk::default(),

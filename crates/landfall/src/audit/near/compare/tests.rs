@@ -1,6 +1,6 @@
 use landfall_core::near;
 use landfall_core::{
-    AttemptId, Certificate, CertificateKind, Epoch, Landing, Nonce, Outcome, RailName,
+    AttemptId, BaseBlock, Certificate, CertificateKind, Epoch, Landing, Nonce, Outcome, RailName,
 };
 use serde_json::Value;
 
@@ -37,9 +37,10 @@ impl World {
             purpose: Purpose::Pay,
             hash: format!("hash{number}"),
             bytes: Vec::new(),
-            base_block: "b".into(),
-            base_height: 1,
-            expires_height: 100,
+            seq: 1,
+            base: Some(BaseBlock { hash: "b".into(), height: 1 }),
+            expires_height: Some(100),
+            variants: Vec::new(),
             members: vec![TransferId(1)],
             opened_ms: 0,
             sightings: Vec::new(),
@@ -70,6 +71,7 @@ impl World {
 
 fn landed(outcome: Outcome) -> Option<Fate> {
     Some(Fate::Landed(Landing {
+        hash: None,
         block_height: 5,
         block_hash: "b5".into(),
         outcomes: vec![outcome],
