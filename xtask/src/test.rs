@@ -18,10 +18,9 @@ use crate::process::{cargo, shown};
 use crate::schema;
 use crate::tidy;
 
-/// Worlds that every change is tortured in, by the build that the tests have just made: 34 s on two
-/// cores, with dependencies optimised and arithmetic checked. With our own crates optimised as well
-/// they took 21 s, after two more minutes of building. Longer runs are `cargo xtask soak torture`,
-/// which is worth a release build.
+/// Worlds that every change is tortured in, by the build that the tests have just made: about five
+/// minutes of one core, unoptimised and with arithmetic checked. All guards are met in them. Longer
+/// runs are `cargo xtask soak torture`, which is worth a release build.
 const TORTURE_SEEDS: &str = "500";
 
 /// How the runners' summaries begin.

@@ -24,8 +24,8 @@ const WORKS_MAX_MS: u64 = 60_000;
 /// before the end of a window in which nothing is repeated any more, half a minute.
 const LATE_IN_WINDOW_MS: u64 = 15_000;
 const WORKS_IN_WINDOW_MS: u64 = 8_000;
-/// How often broadcasts are late where they matter when they are, and by how much at most: less than
-/// what they wait for takes.
+/// How often broadcasts are late where it matters that they are, and by how much at most: about as
+/// long as what they outlast.
 const SENT_LATE: f64 = 0.4;
 const LATE_WHEN_SENT_MS: u64 = 60_000;
 /// How often instances crash at least where the store forgets what they have just sent.
