@@ -10,9 +10,9 @@ mod work;
 use std::fmt;
 use std::str::FromStr;
 
-use landfall_core::{AttemptId, Epoch, LaneId, Nonce, TransferId};
+use landfall_core::{AttemptId, ClaimKey, Epoch, LaneId, Nonce, TransferId};
 
-use crate::world::World;
+use crate::world::{World, claim_key};
 
 pub use check::check;
 pub use work::work;
@@ -27,6 +27,12 @@ pub async fn take_lanes(world: &World) {
     }
 }
 
+/// What a transfer of this key claims at the door, if anything.
+fn claims_of(key: &str) -> Vec<ClaimKey> {
+    let has_one = key.ends_with(['1', '3', '5', '7', '9']);
+    has_one.then(|| claim_key(&format!("door-{key}"))).into_iter().collect()
+}
+
 /// A commit that was answered, as one line of text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Said {
@@ -35,6 +41,7 @@ pub enum Said {
     Kept { id: TransferId },
     Leased { lane: LaneId, epoch: Epoch },
     Opened { attempt: AttemptId, nonce: Nonce, lane: LaneId },
+    Varied { attempt: AttemptId, hash: String },
     Settled { attempt: AttemptId, landed: bool },
 }
 
@@ -46,6 +53,7 @@ impl fmt::Display for Said {
             Said::Kept { id } => write!(f, "kept {id}"),
             Said::Leased { lane, epoch } => write!(f, "leased {epoch} {lane}"),
             Said::Opened { attempt, nonce, lane } => write!(f, "opened {attempt} {nonce} {lane}"),
+            Said::Varied { attempt, hash } => write!(f, "varied {attempt} {hash}"),
             Said::Settled { attempt, landed } => write!(f, "settled {attempt} {landed}"),
         }
     }
@@ -74,6 +82,9 @@ impl FromStr for Said {
                 nonce: Nonce(number(nonce)?),
                 lane: LaneId::new(lane),
             },
+            ["varied", attempt, hash] => {
+                Said::Varied { attempt: AttemptId(number(attempt)?), hash: hash.into() }
+            }
             ["settled", attempt, landed] => {
                 Said::Settled { attempt: AttemptId(number(attempt)?), landed: landed == "true" }
             }

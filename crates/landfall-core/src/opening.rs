@@ -192,3 +192,6 @@ pub fn variant_refusal(
         (add.number.checked_sub(1) != Some(attempt.variants)).then_some(Added::StaleNumber)
     })
 }
+
+#[cfg(test)]
+mod tests;

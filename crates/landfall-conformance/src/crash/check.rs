@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use landfall_core::attempt::{Attempt, Fate};
 use landfall_core::store::ListFilter;
-use landfall_core::{AttemptId, State, TrailEvent, Transfer, TransferId};
+use landfall_core::{AttemptId, Claimed, State, TrailEvent, Transfer, TransferId};
 
-use super::Said;
+use super::{Said, claims_of};
 use crate::world::{LEDGER_NONCE, RAIL, TENANT, World, claim_key};
 
 /// Attempts read at a time.
@@ -25,6 +25,7 @@ pub async fn check(world: &World, said: &[Said]) {
     for attempt in attempts.values() {
         check_attempt(attempt, &transfers);
     }
+    check_claims(world, said).await;
     check_lanes(world, &attempts).await;
     check_counts(world, &transfers).await;
 }
@@ -69,6 +70,9 @@ async fn check_said(
         Said::Opened { attempt, nonce, lane } => attempts
             .get(attempt)
             .is_some_and(|stored| stored.nonce == *nonce && stored.lane == *lane),
+        Said::Varied { attempt, hash } => {
+            attempts.get(attempt).is_some_and(|stored| stored.hashes().any(|stored| stored == hash))
+        }
         Said::Settled { attempt, landed } => attempts
             .get(attempt)
             .and_then(|stored| stored.fate.as_ref())
@@ -79,6 +83,16 @@ async fn check_said(
 
 async fn kept(world: &World, id: TransferId) -> bool {
     world.store.kept(&[claim_key(&id.to_string())]).await.expect("read")[0]
+}
+
+/// What was accepted has what it claimed. Asking for what one has changes nothing.
+async fn check_claims(world: &World, said: &[Said]) {
+    let asked = said.iter().filter_map(|line| match line {
+        Said::Accepted { id, key } => Some(claims_of(key).into_iter().map(|claim| (claim, *id))),
+        _ => None,
+    });
+    let claims = world.store.claim(asked.flatten().collect()).await.expect("claim");
+    assert!(claims.iter().all(|claim| *claim == Claimed::Yours), "a claim at the door is gone");
 }
 
 async fn check_transfer(
@@ -131,6 +145,10 @@ async fn check_lanes(world: &World, attempts: &BTreeMap<AttemptId, Attempt>) {
         let first = LEDGER_NONCE.0 + 1;
         let expected: Vec<u64> = (first..first + nonces.len() as u64).collect();
         assert_eq!(nonces, expected, "the nonces of {} have a hole or a double", lane.id);
+        let variants = attempts.values().filter(|attempt| attempt.lane == lane.id);
+        let variants: usize = variants.map(|attempt| attempt.variants.len()).sum();
+        let signatures = (nonces.len() + variants) as u64;
+        assert_eq!(lane.seq, signatures, "the signatures of {} are miscounted", lane.id);
         if let Some(next) = lane.next_nonce {
             assert_eq!(next.0, first + nonces.len() as u64, "{} lost count", lane.id);
         }

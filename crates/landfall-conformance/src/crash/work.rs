@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use landfall_core::attempt::Attempt;
-use landfall_core::store::{Accepted, Applied, Leased, Opened, Settled};
-use landfall_core::{ClaimEnd, Claimed, Event, LaneId, Move, Nonce, Transfer};
+use landfall_core::store::{Accepted, Added, Applied, Leased, Opened, Settled};
+use landfall_core::{ClaimEnd, Claimed, Event, LaneId, Move, NewTransfer, Nonce, Transfer};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::{HOLDER, Said};
+use super::{HOLDER, Said, claims_of};
 use crate::world::{Held, LEASE_MS, LEDGER_NONCE, RAIL, World, claim_key};
 
 /// Workers at once, so that commits of several callers meet.
@@ -53,6 +53,9 @@ impl Worker {
             let members: Vec<Transfer> = ready.drain(..carried).collect();
             let attempt = self.open(&held, nonce, &members).await;
             nonce = nonce.next();
+            for number in 1..=self.random.random_range(0..3) {
+                self.vary(&held, &attempt, number).await;
+            }
             // Some attempts are still open when the next one is.
             if self.random.random_bool(0.8) {
                 ready.extend(self.settle(&held, &attempt).await);
@@ -76,7 +79,11 @@ impl Worker {
     async fn accept(&mut self, round: u64) -> Vec<Transfer> {
         let batch = self.random.random_range(1..=BATCH_MOST);
         let prefix = format!("{}-{}-{round}", self.run, self.number);
-        let new = (0..batch).map(|i| self.world.fresh(&format!("{prefix}-{i}"))).collect();
+        let new = (0..batch).map(|i| {
+            let key = format!("{prefix}-{i}");
+            NewTransfer { claims: claims_of(&key), ..self.world.fresh(&key) }
+        });
+        let new = new.collect();
         let mut ready = Vec::new();
         for answer in self.world.store.accept(new).await.expect("accept") {
             let Accepted::Created(transfer) = answer else { panic!("not new: {answer:?}") };
@@ -107,6 +114,15 @@ impl Worker {
         let Opened::Stored(attempt) = opened else { panic!("not stored: {opened:?}") };
         (self.say)(Said::Opened { attempt: attempt.id, nonce, lane: held.lane.clone() });
         *attempt
+    }
+
+    async fn vary(&self, held: &Held, attempt: &Attempt, number: u32) {
+        let mut add = self.world.variant(held, attempt, number);
+        let hash = format!("{}-{}-{}", attempt.id, self.run, number);
+        add.signed.hash.clone_from(&hash);
+        let added = self.world.store.add_variant(add).await.expect("add");
+        assert!(matches!(added, Added::Stored(_)), "{added:?}");
+        (self.say)(Said::Varied { attempt: attempt.id, hash });
     }
 
     /// Lets the attempt land or sink; returns the members that are to be carried again.

@@ -12,6 +12,8 @@ checks!(World:
     bytes_without_a_base_or_an_end_read_back_as_they_are,
     signatures_are_counted_over_attempts_fences_and_variants,
     a_refused_variant_leaves_nothing_behind,
+    a_halted_lane_takes_what_cancels_and_nothing_else,
+    a_variant_is_of_an_attempt_of_its_lane,
     a_variant_of_an_unknown_attempt_is_a_contradiction,
     a_store_that_forgot_a_variant_is_behind,
     a_hash_finds_its_attempt_whichever_variant_it_is,
@@ -132,6 +134,26 @@ async fn a_refused_variant_leaves_nothing_behind(world: World) {
     let late = world.store.add_variant(world.variant(&held, &attempt, 2)).await;
     assert_eq!(late, Ok(Added::Decided));
     assert_eq!(world.attempt(attempt.id).await.variants, attempt.variants);
+}
+
+async fn a_halted_lane_takes_what_cancels_and_nothing_else(world: World) {
+    let held = world.started("lane").await;
+    let attempt = world.open(&held, 0, &world.accept_ready(&["a"]).await).await;
+    world.store.halt(&held.lane, "foreign nonce").await.expect("halt");
+    let replaces = world.variant(&held, &attempt, 1);
+    let answer = world.store.add_variant(replaces.clone()).await.expect("add");
+    let says_why = matches!(&answer, Added::Fenced(why) if why.contains("foreign nonce"));
+    assert!(says_why, "{answer:?}");
+    added(&world, AddVariant { kind: VariantKind::Cancels, ..replaces }).await;
+}
+
+async fn a_variant_is_of_an_attempt_of_its_lane(world: World) {
+    let (held, other) = (world.started("lane").await, world.started("other").await);
+    let attempt = world.open(&held, 0, &[]).await;
+    let answer = world.store.add_variant(world.variant(&other, &attempt, 1)).await.expect("add");
+    assert!(matches!(answer, Added::Fenced(_)), "{answer:?}");
+    assert_eq!(world.attempt(attempt.id).await, attempt);
+    assert_eq!(lane_seq(&world, "other").await, 0);
 }
 
 async fn a_variant_of_an_unknown_attempt_is_a_contradiction(world: World) {
