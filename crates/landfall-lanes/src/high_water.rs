@@ -1,14 +1,14 @@
 //! What this instance has seen of the store, so that a store that forgot is noticed.
 //!
-//! Per lane the newest epoch, nonce and count of signatures, the store's identity, and the incarnation in which it was
-//! last looked over, in memory and in a small file.
+//! Per lane the newest epoch, nonce and count of signatures, the store's identity, and the
+//! incarnation in which it was last looked over, in memory and in a small file.
 //! **Invariant:** a mark is recorded after its attempt is stored and before its first byte is
 //! sent. A store that is behind a mark has forgotten an attempt that may have been sent.
 //!
 //! The file is a log of lines, `store ID ;`, `life INCARNATION ;`, `noticed INCARNATION AT_MS ;` or
-//! `lane EPOCH NONCE SEQ NAME ;` (without the count, where an older release wrote it), rewritten when opened and when it has grown. Each begins on a new
-//! line and ends with its semicolon, so that one torn by a full disk spoils neither itself nor the
-//! next. It is not synced: it guards against stores that go back, not against power loss, after
+//! `lane EPOCH NONCE SEQ NAME ;` (without the count, where an older release wrote it), rewritten
+//! when opened and when it has grown. Each begins on a new line and ends with its semicolon, so
+//! that one torn by a full disk spoils neither itself nor the next. It is not synced: it guards against stores that go back, not against power loss, after
 //! which the ledger's own nonces tell.
 
 use std::collections::BTreeMap;

@@ -25,6 +25,7 @@ mod audit;
 mod captures;
 mod corroborate;
 mod encode;
+mod health;
 mod keys;
 mod knowledge;
 mod look;

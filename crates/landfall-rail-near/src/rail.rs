@@ -28,12 +28,13 @@ use landfall_core::near::{self, Payout};
 use landfall_core::rail::{EndpointHealth, Funds, Rail};
 use landfall_core::wound::{self, Wound};
 use landfall_core::{Attempt, LaneId, Nonce, Outcome, Payload, Purpose, RailName};
-use landfall_rpc::{BreakerState, EndpointSnapshot, Endpoints, RpcError};
+use landfall_rpc::{Endpoints, RpcError};
 use near_primitives::account::id::AccountId;
 use serde_json::json;
 
 use crate::answer::{self, AtBlock, Effect, KeyView, Nonces, Stage};
 use crate::encode::{self, Envelope, Stored};
+use crate::health::health;
 use crate::keys::{Key, lane_id, parse_lane_id};
 use crate::knowledge::Knowledge;
 use crate::look::{Looker, ft_balance, is_registered, stored, surely_registered};
@@ -519,33 +520,6 @@ fn does_not_know_the_block(error: &RpcError) -> bool {
 
 fn unsure(cause: String) -> Broadcast {
     Broadcast::Unsure { cause, shortage: None }
-}
-
-/// Nodes have no names; they are known by their place in the configuration, from 1.
-fn health((index, one): (usize, EndpointSnapshot)) -> EndpointHealth {
-    let is_caught = one.caught.as_ref().is_some_and(|caught| caught.asked_last);
-    let detail = match (&one.excluded, one.breaker) {
-        (Some(why), _) => why.clone(),
-        _ if is_caught => "caught contradicting a quorum, asked last".to_owned(),
-        (None, BreakerState::Closed) if one.healthy => "ok".to_owned(),
-        (None, BreakerState::Closed) => "failed a moment ago".to_owned(),
-        (None, BreakerState::Open) => "breaker open".to_owned(),
-        (None, BreakerState::HalfOpen) => "breaker half open".to_owned(),
-    };
-    EndpointHealth {
-        name: format!("node-{}", index + 1),
-        endpoint: one.origin,
-        up: one.healthy,
-        detail,
-        calls: one.calls,
-        errors: one.errors,
-        breaker_open: one.breaker != BreakerState::Closed,
-        mean_latency_ms: match one.calls {
-            0 => 0.0,
-            calls => one.latency_total_ms as f64 / calls as f64,
-        },
-        caught: one.caught,
-    }
 }
 
 #[cfg(test)]

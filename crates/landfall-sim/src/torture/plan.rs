@@ -389,8 +389,8 @@ impl Plan {
         let on: Vec<String> =
             on.map(|(name, rate)| format!("{name} {:.1} %", rate * 100.0)).collect();
         format!(
-            "{} instances, {} nodes, {} keys with windows of {}, {} payouts, {} moves, blocks of {} ms, {} s of \
-             storm: {}",
+            "{} instances, {} nodes, {} keys with windows of {}, {} payouts, {} moves, blocks of \
+             {} ms, {} s of storm: {}",
             self.instances,
             self.describe_nodes(),
             self.keys,
