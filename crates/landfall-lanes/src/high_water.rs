@@ -8,8 +8,8 @@
 //! The file is a log of lines, `store ID ;`, `life INCARNATION ;`, `noticed INCARNATION AT_MS ;` or
 //! `lane EPOCH NONCE SEQ NAME ;` (without the count, where an older release wrote it), rewritten
 //! when opened and when it has grown. Each begins on a new line and ends with its semicolon, so
-//! that one torn by a full disk spoils neither itself nor the next. It is not synced: it guards against stores that go back, not against power loss, after
-//! which the ledger's own nonces tell.
+//! that one torn by a full disk spoils neither itself nor the next. It is not synced: it guards
+//! against stores that go back, not against power loss, after which the ledger's own nonces tell.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
