@@ -145,7 +145,8 @@ fn settings(
     let text = |name: &str| ledger[name].as_str().unwrap_or_default().to_owned();
     let assets = json!([{"id": 1, "symbol": "BTC", "decimals": 8}, {"id": 2, "symbol": "JPY",
         "decimals": 0}]);
-    let keys = key.map(|key| json!([{"key": key, "tenant": "acme"}]).to_string());
+    let scopes = ["submit", "read", "operate"];
+    let keys = key.map(|key| json!([{"key": key, "tenant": "acme", "scopes": scopes}]).to_string());
     vec![
         ("LANDFALL_API__LISTEN", format!("127.0.0.1:{port}")),
         ("LANDFALL_API__AUTH", if key.is_some() { "keys" } else { "off" }.to_owned()),
