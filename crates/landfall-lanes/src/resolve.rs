@@ -87,8 +87,13 @@ impl Resolve {
     pub async fn run(mut self) -> Ended {
         if let Some(mut after) = self.after.take() {
             after.until(|departed| *departed).await;
-            if self.is_open().await == Some(false) {
-                return self.ended_elsewhere();
+            // Others may have decided it meanwhile; while that cannot be told it must not be sent.
+            loop {
+                match self.is_open().await {
+                    Some(true) => break,
+                    Some(false) => return self.ended_elsewhere(),
+                    None => self.pause(self.shared.settings.retry_ms).await,
+                }
             }
         }
         let manner = self.handle.ledger.manner;
