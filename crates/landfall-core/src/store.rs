@@ -271,23 +271,10 @@ pub struct ListFilter {
     pub limit: usize,
 }
 
-/// The truth.
+/// What the lanes need of a store: leases, attempts and their fates, and the members they carry.
 #[async_trait]
-pub trait Store: Send + Sync + 'static {
+pub trait LaneStore: Send + Sync + 'static {
     async fn identity(&self) -> Result<StoreIdentity>;
-
-    /// Whether it would take a transfer now. Asked about once a second, so it may cost a commit; a
-    /// store whose `identity` tells nothing about that MUST try.
-    async fn health(&self) -> Result<()> {
-        self.identity().await.map(|_| ())
-    }
-
-    /// Accepts new transfers; one answer each, in order. The same key, or the same claim, twice in
-    /// one batch is decided in order; of one transfer its key is looked at before its claims. Ids
-    /// MUST grow: one that was given is never given again, so that a store which does has gone
-    /// back.
-    async fn accept(&self, batch: Vec<NewTransfer>) -> Result<Vec<Accepted>>;
-    async fn apply(&self, moves: Vec<Move>) -> Result<AppliedBatch>;
 
     /// Opens attempts in one commit; one answer each, in order. Each is decided as those before it
     /// have left the store, so that nonces in a row can be opened together, and those after one
@@ -309,8 +296,6 @@ pub trait Store: Send + Sync + 'static {
 
     /// Open attempts of a lane, by nonce.
     async fn open_attempts(&self, lane: &LaneId) -> Result<Vec<Attempt>>;
-    /// Open attempts of a rail, by lane and nonce.
-    async fn open_attempts_of(&self, rail: RailName) -> Result<Vec<Attempt>>;
     /// Attempts of a lane with nonces above `above` that are open or have landed, by nonce, at most
     /// `limit`. Sunk ones explain nothing and MUST NOT count, however many there are.
     async fn attempts_after(
@@ -321,38 +306,8 @@ pub trait Store: Send + Sync + 'static {
     ) -> Result<Vec<Attempt>>;
     async fn attempt(&self, id: AttemptId) -> Result<Option<Attempt>>;
     async fn attempt_at(&self, lane: &LaneId, nonce: Nonce) -> Result<Option<Attempt>>;
-    /// The newest attempt of the rail that has this hash, its own or a variant's.
-    async fn attempt_of(&self, rail: RailName, hash: &str) -> Result<Option<Attempt>>;
-    /// Decided attempts of a rail with ids above `after`, by id, for audits.
-    async fn attempts_page(
-        &self,
-        rail: RailName,
-        after: AttemptId,
-        limit: usize,
-    ) -> Result<Vec<Attempt>>;
-
-    /// Transfers of the stage that are due, oldest due first. Each one's due time is pushed on by
-    /// `push_ms` in the same commit. A due time further away than `horizon_ms` counts as due.
-    async fn sweep(
-        &self,
-        stage: Stage,
-        limit: usize,
-        push_ms: u64,
-        horizon_ms: u64,
-    ) -> Result<Vec<TransferId>>;
     /// The transfers that exist, in the order of `ids`.
     async fn transfers(&self, ids: &[TransferId]) -> Result<Vec<Transfer>>;
-    async fn by_key(&self, rail: RailName, tenant: &str, key: &str) -> Result<Option<Transfer>>;
-    /// The audit trail, oldest first.
-    async fn trail(&self, id: TransferId) -> Result<Vec<TrailEntry>>;
-    async fn list(&self, filter: ListFilter) -> Result<Vec<Transfer>>;
-    async fn counts(&self) -> Result<Vec<(State, u64)>>;
-
-    /// Claims keys for their transfers, one answer each, in order. A claim held by another makes
-    /// the asker its waiter.
-    async fn claim(&self, claims: Vec<(ClaimKey, TransferId)>) -> Result<Vec<Claimed>>;
-    /// Which of the keys ended kept.
-    async fn kept(&self, keys: &[ClaimKey]) -> Result<Vec<bool>>;
 
     /// Leases a lane for `ttl_ms`, creating it if it is new. A holder of the same name takes its
     /// own lane back at once. Every success has a new epoch.
@@ -377,4 +332,54 @@ pub trait Store: Send + Sync + 'static {
     /// variants that the store has forgotten are past, too, however often it went back.
     async fn adopt(&self, lane: &LaneId, ledger_nonce: Nonce) -> Result<()>;
     async fn lanes(&self) -> Result<Vec<Lane>>;
+}
+
+/// The truth.
+#[async_trait]
+pub trait Store: LaneStore {
+    /// Whether it would take a transfer now. Asked about once a second, so it may cost a commit; a
+    /// store whose `identity` tells nothing about that MUST try.
+    async fn health(&self) -> Result<()> {
+        self.identity().await.map(|_| ())
+    }
+
+    /// Accepts new transfers; one answer each, in order. The same key, or the same claim, twice in
+    /// one batch is decided in order; of one transfer its key is looked at before its claims. Ids
+    /// MUST grow: one that was given is never given again, so that a store which does has gone
+    /// back.
+    async fn accept(&self, batch: Vec<NewTransfer>) -> Result<Vec<Accepted>>;
+    async fn apply(&self, moves: Vec<Move>) -> Result<AppliedBatch>;
+
+    /// Open attempts of a rail, by lane and nonce.
+    async fn open_attempts_of(&self, rail: RailName) -> Result<Vec<Attempt>>;
+    /// The newest attempt of the rail that has this hash, its own or a variant's.
+    async fn attempt_of(&self, rail: RailName, hash: &str) -> Result<Option<Attempt>>;
+    /// Decided attempts of a rail with ids above `after`, by id, for audits.
+    async fn attempts_page(
+        &self,
+        rail: RailName,
+        after: AttemptId,
+        limit: usize,
+    ) -> Result<Vec<Attempt>>;
+
+    /// Transfers of the stage that are due, oldest due first. Each one's due time is pushed on by
+    /// `push_ms` in the same commit. A due time further away than `horizon_ms` counts as due.
+    async fn sweep(
+        &self,
+        stage: Stage,
+        limit: usize,
+        push_ms: u64,
+        horizon_ms: u64,
+    ) -> Result<Vec<TransferId>>;
+    async fn by_key(&self, rail: RailName, tenant: &str, key: &str) -> Result<Option<Transfer>>;
+    /// The audit trail, oldest first.
+    async fn trail(&self, id: TransferId) -> Result<Vec<TrailEntry>>;
+    async fn list(&self, filter: ListFilter) -> Result<Vec<Transfer>>;
+    async fn counts(&self) -> Result<Vec<(State, u64)>>;
+
+    /// Claims keys for their transfers, one answer each, in order. A claim held by another makes
+    /// the asker its waiter.
+    async fn claim(&self, claims: Vec<(ClaimKey, TransferId)>) -> Result<Vec<Claimed>>;
+    /// Which of the keys ended kept.
+    async fn kept(&self, keys: &[ClaimKey]) -> Result<Vec<bool>>;
 }

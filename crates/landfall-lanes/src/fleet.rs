@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use landfall_core::ledger::{Ledger, Manner};
-use landfall_core::store::{Store, StoreError, StoreIdentity};
+use landfall_core::store::{LaneStore, StoreError, StoreIdentity};
 use landfall_core::{Clock, Lane, LaneId};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -36,7 +36,7 @@ pub struct LedgerParts {
 
 /// What a fleet is made of.
 pub struct FleetParts {
-    pub store: Arc<dyn Store>,
+    pub store: Arc<dyn LaneStore>,
     pub ledgers: Vec<LedgerParts>,
     pub clock: Arc<dyn Clock>,
     pub high_water: Arc<HighWater>,
@@ -73,7 +73,7 @@ impl ActiveLedger {
 
 /// What all drivers share.
 pub(crate) struct Shared {
-    pub store: Arc<dyn Store>,
+    pub store: Arc<dyn LaneStore>,
     pub ledgers: Vec<Arc<ActiveLedger>>,
     pub clock: Arc<dyn Clock>,
     pub high_water: Arc<HighWater>,

@@ -4,7 +4,7 @@
 //! the key, or that the store has forgotten an attempt. Either way the lane must not sign.
 
 use landfall_core::rail::{LedgerNonce, RailError};
-use landfall_core::store::{Store, StoreError};
+use landfall_core::store::{LaneStore, StoreError};
 use landfall_core::wound::{self, Wound};
 use landfall_core::{CertificateKind, Fate, Lane, Nonce};
 
@@ -25,7 +25,7 @@ pub(crate) enum Verdict {
 /// Compares the ledger's nonce, read **before** `lane` was, with what is stored. None where the
 /// ledger keeps none: then there is nothing to explain.
 pub(crate) async fn explain(
-    store: &dyn Store,
+    store: &dyn LaneStore,
     lane: &Lane,
     ledger: Option<LedgerNonce>,
 ) -> Result<Verdict, StoreError> {

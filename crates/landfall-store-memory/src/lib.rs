@@ -22,8 +22,8 @@ use landfall_core::attempt::Attempt;
 use landfall_core::claim::{ClaimKey, Claimed};
 use landfall_core::lane::Lane;
 use landfall_core::store::{
-    Accepted, AddVariant, Added, AppliedBatch, Leased, ListFilter, OpenAttempt, Opened, Result,
-    Settled, Settlement, Sight, Store, StoreIdentity,
+    Accepted, AddVariant, Added, AppliedBatch, LaneStore, Leased, ListFilter, OpenAttempt, Opened,
+    Result, Settled, Settlement, Sight, Store, StoreIdentity,
 };
 use landfall_core::{
     AttemptId, Clock, Epoch, LaneId, Move, NewTransfer, Nonce, RailName, Stage, State, TrailEntry,
@@ -109,18 +109,10 @@ impl MemoryStore {
 }
 
 #[async_trait]
-impl Store for MemoryStore {
+impl LaneStore for MemoryStore {
     async fn identity(&self) -> Result<StoreIdentity> {
         let (id, incarnation) = (self.identity.clone(), self.incarnation());
         Ok(StoreIdentity { id, incarnation, shared: self.shared })
-    }
-
-    async fn accept(&self, batch: Vec<NewTransfer>) -> Result<Vec<Accepted>> {
-        Ok(self.tables.lock().accept(batch))
-    }
-
-    async fn apply(&self, moves: Vec<Move>) -> Result<AppliedBatch> {
-        self.tables.lock().apply(&moves, self.clock.now_ms())
     }
 
     async fn open(&self, batch: Vec<OpenAttempt>) -> Result<Vec<Opened>> {
@@ -147,10 +139,6 @@ impl Store for MemoryStore {
         Ok(self.tables.lock().open_attempts(lane))
     }
 
-    async fn open_attempts_of(&self, rail: RailName) -> Result<Vec<Attempt>> {
-        Ok(self.tables.lock().open_attempts_of(rail))
-    }
-
     async fn attempts_after(
         &self,
         lane: &LaneId,
@@ -168,60 +156,9 @@ impl Store for MemoryStore {
         Ok(self.tables.lock().attempt_at(lane, nonce))
     }
 
-    async fn attempt_of(&self, rail: RailName, hash: &str) -> Result<Option<Attempt>> {
-        Ok(self.tables.lock().attempt_of(rail, hash))
-    }
-
-    async fn attempts_page(
-        &self,
-        rail: RailName,
-        after: AttemptId,
-        limit: usize,
-    ) -> Result<Vec<Attempt>> {
-        Ok(self.tables.lock().attempts_page(rail, after, limit))
-    }
-
-    async fn sweep(
-        &self,
-        stage: Stage,
-        limit: usize,
-        push_ms: u64,
-        horizon_ms: u64,
-    ) -> Result<Vec<TransferId>> {
-        let now_ms = self.clock.now_ms();
-        Ok(self.tables.lock().sweep(stage, limit, (push_ms, horizon_ms), now_ms))
-    }
-
     async fn transfers(&self, ids: &[TransferId]) -> Result<Vec<Transfer>> {
         let tables = self.tables.lock();
         Ok(ids.iter().filter_map(|id| tables.transfers.get(id)).cloned().collect())
-    }
-
-    async fn by_key(&self, rail: RailName, tenant: &str, key: &str) -> Result<Option<Transfer>> {
-        Ok(self.tables.lock().by_key(&(rail, tenant.to_owned(), key.to_owned())).cloned())
-    }
-
-    async fn trail(&self, id: TransferId) -> Result<Vec<TrailEntry>> {
-        Ok(self.tables.lock().trails.get(&id).cloned().unwrap_or_default())
-    }
-
-    async fn list(&self, filter: ListFilter) -> Result<Vec<Transfer>> {
-        Ok(self.tables.lock().list(&filter))
-    }
-
-    async fn counts(&self) -> Result<Vec<(State, u64)>> {
-        Ok(self.tables.lock().counts())
-    }
-
-    async fn claim(&self, claims: Vec<(ClaimKey, TransferId)>) -> Result<Vec<Claimed>> {
-        let mut tables = self.tables.lock();
-        Ok(claims.into_iter().map(|(key, asker)| tables.claim(key, asker)).collect())
-    }
-
-    async fn kept(&self, keys: &[ClaimKey]) -> Result<Vec<bool>> {
-        let tables = self.tables.lock();
-        let is_kept = |key| matches!(tables.claims.get(key), Some(Claim::Kept { .. }));
-        Ok(keys.iter().map(is_kept).collect())
     }
 
     async fn lease(
@@ -257,5 +194,71 @@ impl Store for MemoryStore {
 
     async fn lanes(&self) -> Result<Vec<Lane>> {
         Ok(self.tables.lock().lanes.values().cloned().collect())
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn accept(&self, batch: Vec<NewTransfer>) -> Result<Vec<Accepted>> {
+        Ok(self.tables.lock().accept(batch))
+    }
+
+    async fn apply(&self, moves: Vec<Move>) -> Result<AppliedBatch> {
+        self.tables.lock().apply(&moves, self.clock.now_ms())
+    }
+
+    async fn open_attempts_of(&self, rail: RailName) -> Result<Vec<Attempt>> {
+        Ok(self.tables.lock().open_attempts_of(rail))
+    }
+
+    async fn attempt_of(&self, rail: RailName, hash: &str) -> Result<Option<Attempt>> {
+        Ok(self.tables.lock().attempt_of(rail, hash))
+    }
+
+    async fn attempts_page(
+        &self,
+        rail: RailName,
+        after: AttemptId,
+        limit: usize,
+    ) -> Result<Vec<Attempt>> {
+        Ok(self.tables.lock().attempts_page(rail, after, limit))
+    }
+
+    async fn sweep(
+        &self,
+        stage: Stage,
+        limit: usize,
+        push_ms: u64,
+        horizon_ms: u64,
+    ) -> Result<Vec<TransferId>> {
+        let now_ms = self.clock.now_ms();
+        Ok(self.tables.lock().sweep(stage, limit, (push_ms, horizon_ms), now_ms))
+    }
+
+    async fn by_key(&self, rail: RailName, tenant: &str, key: &str) -> Result<Option<Transfer>> {
+        Ok(self.tables.lock().by_key(&(rail, tenant.to_owned(), key.to_owned())).cloned())
+    }
+
+    async fn trail(&self, id: TransferId) -> Result<Vec<TrailEntry>> {
+        Ok(self.tables.lock().trails.get(&id).cloned().unwrap_or_default())
+    }
+
+    async fn list(&self, filter: ListFilter) -> Result<Vec<Transfer>> {
+        Ok(self.tables.lock().list(&filter))
+    }
+
+    async fn counts(&self) -> Result<Vec<(State, u64)>> {
+        Ok(self.tables.lock().counts())
+    }
+
+    async fn claim(&self, claims: Vec<(ClaimKey, TransferId)>) -> Result<Vec<Claimed>> {
+        let mut tables = self.tables.lock();
+        Ok(claims.into_iter().map(|(key, asker)| tables.claim(key, asker)).collect())
+    }
+
+    async fn kept(&self, keys: &[ClaimKey]) -> Result<Vec<bool>> {
+        let tables = self.tables.lock();
+        let is_kept = |key| matches!(tables.claims.get(key), Some(Claim::Kept { .. }));
+        Ok(keys.iter().map(is_kept).collect())
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use landfall_conformance::{ManualClock, World, earlier, exercise_store};
-use landfall_core::store::Store;
+use landfall_core::store::{LaneStore, Store};
 use landfall_store_memory::MemoryStore;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -38,8 +38,8 @@ use landfall_core::attempt::Attempt;
 use landfall_core::claim::{ClaimKey, Claimed};
 use landfall_core::lane::Lane;
 use landfall_core::store::{
-    Accepted, AddVariant, Added, Applied, AppliedBatch, Leased, ListFilter, OpenAttempt, Opened,
-    Result, Settled, Settlement, Sight, Store, StoreError, StoreIdentity,
+    Accepted, AddVariant, Added, Applied, AppliedBatch, LaneStore, Leased, ListFilter, OpenAttempt,
+    Opened, Result, Settled, Settlement, Sight, Store, StoreError, StoreIdentity,
 };
 use landfall_core::{
     AttemptId, Clock, Epoch, LaneId, Move, NewTransfer, Nonce, RailName, Stage, State, TrailEntry,
@@ -268,28 +268,13 @@ fn one<A>(answers: Vec<A>) -> Result<A> {
 }
 
 #[async_trait]
-impl Store for MysqlStore {
+impl LaneStore for MysqlStore {
     /// Asked of the server every time: it may have been replaced.
     async fn identity(&self) -> Result<StoreIdentity> {
         let found = self.read(self.core.connections.identity()).await?;
         let gone = || StoreError::Corrupt("the database no longer holds a store".into());
         let Identity { id, incarnation } = found.ok_or_else(gone)?;
         Ok(StoreIdentity { id, incarnation, shared: true })
-    }
-
-    async fn accept(&self, batch: Vec<NewTransfer>) -> Result<Vec<Accepted>> {
-        let batch = batch.into_iter().map(accept::Prepared::new).collect::<Done<Vec<_>>>()?;
-        // A client waits for it: better to be told at once than to stand in a long line.
-        self.within_two(self.accepts.call_now(batch)).await
-    }
-
-    async fn apply(&self, moves: Vec<Move>) -> Result<AppliedBatch> {
-        let mut batch = AppliedBatch::default();
-        for (applied, released) in self.call(&self.applies, moves::Prepared::plain(moves)?).await? {
-            batch.moves.push(applied);
-            batch.released.extend(released);
-        }
-        Ok(batch)
     }
 
     async fn open(&self, batch: Vec<OpenAttempt>) -> Result<Vec<Opened>> {
@@ -318,10 +303,6 @@ impl Store for MysqlStore {
         self.read(self.core.open_attempts(lane)).await
     }
 
-    async fn open_attempts_of(&self, rail: RailName) -> Result<Vec<Attempt>> {
-        self.read(self.core.open_attempts_of(rail)).await
-    }
-
     async fn attempts_after(
         &self,
         lane: &LaneId,
@@ -339,55 +320,8 @@ impl Store for MysqlStore {
         self.read(self.core.attempt_at(lane, nonce)).await
     }
 
-    async fn attempt_of(&self, rail: RailName, hash: &str) -> Result<Option<Attempt>> {
-        self.read(self.core.attempt_of(rail, hash)).await
-    }
-
-    async fn attempts_page(
-        &self,
-        rail: RailName,
-        after: AttemptId,
-        limit: usize,
-    ) -> Result<Vec<Attempt>> {
-        self.read(self.core.attempts_page(rail, after, limit)).await
-    }
-
-    async fn sweep(
-        &self,
-        stage: Stage,
-        limit: usize,
-        push_ms: u64,
-        horizon_ms: u64,
-    ) -> Result<Vec<TransferId>> {
-        self.read(self.core.sweep(stage, limit, (push_ms, horizon_ms))).await
-    }
-
     async fn transfers(&self, ids: &[TransferId]) -> Result<Vec<Transfer>> {
         self.read(self.core.transfers(ids)).await
-    }
-
-    async fn by_key(&self, rail: RailName, tenant: &str, key: &str) -> Result<Option<Transfer>> {
-        self.read(self.core.by_key(rail, tenant, key)).await
-    }
-
-    async fn trail(&self, id: TransferId) -> Result<Vec<TrailEntry>> {
-        self.read(self.core.trail(id)).await
-    }
-
-    async fn list(&self, filter: ListFilter) -> Result<Vec<Transfer>> {
-        self.read(self.core.list(&filter)).await
-    }
-
-    async fn counts(&self) -> Result<Vec<(State, u64)>> {
-        self.read(self.core.counts()).await
-    }
-
-    async fn claim(&self, claims: Vec<(ClaimKey, TransferId)>) -> Result<Vec<Claimed>> {
-        self.call(&self.claims, claims).await
-    }
-
-    async fn kept(&self, keys: &[ClaimKey]) -> Result<Vec<bool>> {
-        self.read(self.core.kept(keys)).await
     }
 
     async fn lease(
@@ -422,5 +356,74 @@ impl Store for MysqlStore {
 
     async fn lanes(&self) -> Result<Vec<Lane>> {
         self.read(self.core.lanes()).await
+    }
+}
+
+#[async_trait]
+impl Store for MysqlStore {
+    async fn accept(&self, batch: Vec<NewTransfer>) -> Result<Vec<Accepted>> {
+        let batch = batch.into_iter().map(accept::Prepared::new).collect::<Done<Vec<_>>>()?;
+        // A client waits for it: better to be told at once than to stand in a long line.
+        self.within_two(self.accepts.call_now(batch)).await
+    }
+
+    async fn apply(&self, moves: Vec<Move>) -> Result<AppliedBatch> {
+        let mut batch = AppliedBatch::default();
+        for (applied, released) in self.call(&self.applies, moves::Prepared::plain(moves)?).await? {
+            batch.moves.push(applied);
+            batch.released.extend(released);
+        }
+        Ok(batch)
+    }
+
+    async fn open_attempts_of(&self, rail: RailName) -> Result<Vec<Attempt>> {
+        self.read(self.core.open_attempts_of(rail)).await
+    }
+
+    async fn attempt_of(&self, rail: RailName, hash: &str) -> Result<Option<Attempt>> {
+        self.read(self.core.attempt_of(rail, hash)).await
+    }
+
+    async fn attempts_page(
+        &self,
+        rail: RailName,
+        after: AttemptId,
+        limit: usize,
+    ) -> Result<Vec<Attempt>> {
+        self.read(self.core.attempts_page(rail, after, limit)).await
+    }
+
+    async fn sweep(
+        &self,
+        stage: Stage,
+        limit: usize,
+        push_ms: u64,
+        horizon_ms: u64,
+    ) -> Result<Vec<TransferId>> {
+        self.read(self.core.sweep(stage, limit, (push_ms, horizon_ms))).await
+    }
+
+    async fn by_key(&self, rail: RailName, tenant: &str, key: &str) -> Result<Option<Transfer>> {
+        self.read(self.core.by_key(rail, tenant, key)).await
+    }
+
+    async fn trail(&self, id: TransferId) -> Result<Vec<TrailEntry>> {
+        self.read(self.core.trail(id)).await
+    }
+
+    async fn list(&self, filter: ListFilter) -> Result<Vec<Transfer>> {
+        self.read(self.core.list(&filter)).await
+    }
+
+    async fn counts(&self) -> Result<Vec<(State, u64)>> {
+        self.read(self.core.counts()).await
+    }
+
+    async fn claim(&self, claims: Vec<(ClaimKey, TransferId)>) -> Result<Vec<Claimed>> {
+        self.call(&self.claims, claims).await
+    }
+
+    async fn kept(&self, keys: &[ClaimKey]) -> Result<Vec<bool>> {
+        self.read(self.core.kept(keys)).await
     }
 }

@@ -31,8 +31,8 @@ use landfall_core::attempt::Attempt;
 use landfall_core::claim::{ClaimKey, Claimed};
 use landfall_core::lane::Lane;
 use landfall_core::store::{
-    Accepted, AddVariant, Added, AppliedBatch, Leased, ListFilter, OpenAttempt, Opened, Result,
-    Settled, Settlement, Sight, Store, StoreError, StoreIdentity,
+    Accepted, AddVariant, Added, AppliedBatch, LaneStore, Leased, ListFilter, OpenAttempt, Opened,
+    Result, Settled, Settlement, Sight, Store, StoreError, StoreIdentity,
 };
 use landfall_core::{
     AttemptId, Epoch, LaneId, Move, NewTransfer, Nonce, RailName, Stage, State, TrailEntry,
@@ -219,26 +219,9 @@ fn lost() -> StoreError {
 }
 
 #[async_trait]
-impl Store for PostgresStore {
+impl LaneStore for PostgresStore {
     async fn identity(&self) -> Result<StoreIdentity> {
         self.connections().identity().await
-    }
-
-    async fn accept(&self, batch: Vec<NewTransfer>) -> Result<Vec<Accepted>> {
-        let batch = batch.into_iter().map(accept::Prepared::new).collect::<Done<Vec<_>>>()?;
-        // A client waits for it: better to be told at once than to stand in a long line.
-        let answers = self.accepting.call_now(batch).await.map_err(refused)??;
-        answers.into_iter().collect()
-    }
-
-    async fn apply(&self, moves: Vec<Move>) -> Result<AppliedBatch> {
-        if moves.is_empty() {
-            return Ok(AppliedBatch::default());
-        }
-        match self.job(&self.moving, moves::Prepared::plain(moves).map(Job::Apply)).await? {
-            Answer::Applied(batch) => Ok(batch),
-            _ => Err(lost()),
-        }
     }
 
     async fn open(&self, batch: Vec<OpenAttempt>) -> Result<Vec<Opened>> {
@@ -280,10 +263,6 @@ impl Store for PostgresStore {
         self.connections().open_attempts(lane).await
     }
 
-    async fn open_attempts_of(&self, rail: RailName) -> Result<Vec<Attempt>> {
-        self.connections().open_attempts_of(rail).await
-    }
-
     async fn attempts_after(
         &self,
         lane: &LaneId,
@@ -301,58 +280,8 @@ impl Store for PostgresStore {
         self.connections().attempt_at(lane, nonce).await
     }
 
-    async fn attempt_of(&self, rail: RailName, hash: &str) -> Result<Option<Attempt>> {
-        self.connections().attempt_of(rail, hash).await
-    }
-
-    async fn attempts_page(
-        &self,
-        rail: RailName,
-        after: AttemptId,
-        limit: usize,
-    ) -> Result<Vec<Attempt>> {
-        self.connections().attempts_page(rail, after, limit).await
-    }
-
-    async fn sweep(
-        &self,
-        stage: Stage,
-        limit: usize,
-        push_ms: u64,
-        horizon_ms: u64,
-    ) -> Result<Vec<TransferId>> {
-        self.connections().sweep(&self.shared.codes, stage, limit, (push_ms, horizon_ms)).await
-    }
-
     async fn transfers(&self, ids: &[TransferId]) -> Result<Vec<Transfer>> {
         self.connections().transfers(&self.shared.codes, ids).await
-    }
-
-    async fn by_key(&self, rail: RailName, tenant: &str, key: &str) -> Result<Option<Transfer>> {
-        self.connections().by_key(&self.shared.codes, rail, tenant, key).await
-    }
-
-    async fn trail(&self, id: TransferId) -> Result<Vec<TrailEntry>> {
-        self.connections().trail(id).await
-    }
-
-    async fn list(&self, filter: ListFilter) -> Result<Vec<Transfer>> {
-        self.connections().list(&self.shared.codes, &filter).await
-    }
-
-    async fn counts(&self) -> Result<Vec<(State, u64)>> {
-        self.connections().counts(&self.shared.codes).await
-    }
-
-    async fn claim(&self, claims: Vec<(ClaimKey, TransferId)>) -> Result<Vec<Claimed>> {
-        asked(&self.claiming, claims).await
-    }
-
-    async fn kept(&self, keys: &[ClaimKey]) -> Result<Vec<bool>> {
-        let (spaces, keys): (Vec<String>, Vec<String>) =
-            keys.iter().map(|key| (text(&key.space), text(&key.key))).unzip();
-        let rows = self.connections().query(claims::KEPT, &[&spaces, &keys]).await?;
-        Ok(rows.iter().map(|row| fault::get(row, 0)).collect::<Done<_>>()?)
     }
 
     async fn lease(
@@ -387,5 +316,79 @@ impl Store for PostgresStore {
 
     async fn lanes(&self) -> Result<Vec<Lane>> {
         self.connections().lanes().await
+    }
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    async fn accept(&self, batch: Vec<NewTransfer>) -> Result<Vec<Accepted>> {
+        let batch = batch.into_iter().map(accept::Prepared::new).collect::<Done<Vec<_>>>()?;
+        // A client waits for it: better to be told at once than to stand in a long line.
+        let answers = self.accepting.call_now(batch).await.map_err(refused)??;
+        answers.into_iter().collect()
+    }
+
+    async fn apply(&self, moves: Vec<Move>) -> Result<AppliedBatch> {
+        if moves.is_empty() {
+            return Ok(AppliedBatch::default());
+        }
+        match self.job(&self.moving, moves::Prepared::plain(moves).map(Job::Apply)).await? {
+            Answer::Applied(batch) => Ok(batch),
+            _ => Err(lost()),
+        }
+    }
+
+    async fn open_attempts_of(&self, rail: RailName) -> Result<Vec<Attempt>> {
+        self.connections().open_attempts_of(rail).await
+    }
+
+    async fn attempt_of(&self, rail: RailName, hash: &str) -> Result<Option<Attempt>> {
+        self.connections().attempt_of(rail, hash).await
+    }
+
+    async fn attempts_page(
+        &self,
+        rail: RailName,
+        after: AttemptId,
+        limit: usize,
+    ) -> Result<Vec<Attempt>> {
+        self.connections().attempts_page(rail, after, limit).await
+    }
+
+    async fn sweep(
+        &self,
+        stage: Stage,
+        limit: usize,
+        push_ms: u64,
+        horizon_ms: u64,
+    ) -> Result<Vec<TransferId>> {
+        self.connections().sweep(&self.shared.codes, stage, limit, (push_ms, horizon_ms)).await
+    }
+
+    async fn by_key(&self, rail: RailName, tenant: &str, key: &str) -> Result<Option<Transfer>> {
+        self.connections().by_key(&self.shared.codes, rail, tenant, key).await
+    }
+
+    async fn trail(&self, id: TransferId) -> Result<Vec<TrailEntry>> {
+        self.connections().trail(id).await
+    }
+
+    async fn list(&self, filter: ListFilter) -> Result<Vec<Transfer>> {
+        self.connections().list(&self.shared.codes, &filter).await
+    }
+
+    async fn counts(&self) -> Result<Vec<(State, u64)>> {
+        self.connections().counts(&self.shared.codes).await
+    }
+
+    async fn claim(&self, claims: Vec<(ClaimKey, TransferId)>) -> Result<Vec<Claimed>> {
+        asked(&self.claiming, claims).await
+    }
+
+    async fn kept(&self, keys: &[ClaimKey]) -> Result<Vec<bool>> {
+        let (spaces, keys): (Vec<String>, Vec<String>) =
+            keys.iter().map(|key| (text(&key.space), text(&key.key))).unzip();
+        let rows = self.connections().query(claims::KEPT, &[&spaces, &keys]).await?;
+        Ok(rows.iter().map(|row| fault::get(row, 0)).collect::<Done<_>>()?)
     }
 }

@@ -46,8 +46,8 @@ use landfall_core::attempt::Attempt;
 use landfall_core::claim::{ClaimKey, Claimed};
 use landfall_core::lane::Lane;
 use landfall_core::store::{
-    Accepted, AddVariant, Added, AppliedBatch, Leased, ListFilter, OpenAttempt, Opened, Result,
-    Settled, Settlement, Sight, Store, StoreIdentity,
+    Accepted, AddVariant, Added, AppliedBatch, LaneStore, Leased, ListFilter, OpenAttempt, Opened,
+    Result, Settled, Settlement, Sight, Store, StoreIdentity,
 };
 use landfall_core::{
     AttemptId, Epoch, LaneId, Move, NewTransfer, Nonce, RailName, Stage, State, TrailEntry,
@@ -137,17 +137,9 @@ impl RedisStore {
 }
 
 #[async_trait]
-impl Store for RedisStore {
+impl LaneStore for RedisStore {
     async fn identity(&self) -> Result<StoreIdentity> {
         self.read_identity().await
-    }
-
-    async fn accept(&self, batch: Vec<NewTransfer>) -> Result<Vec<Accepted>> {
-        self.accept_batch(batch).await
-    }
-
-    async fn apply(&self, moves: Vec<Move>) -> Result<AppliedBatch> {
-        self.apply_moves(moves).await
     }
 
     async fn open(&self, batch: Vec<OpenAttempt>) -> Result<Vec<Opened>> {
@@ -170,10 +162,6 @@ impl Store for RedisStore {
         self.open_of_lane(lane).await
     }
 
-    async fn open_attempts_of(&self, rail: RailName) -> Result<Vec<Attempt>> {
-        self.open_of_rail(rail).await
-    }
-
     async fn attempts_after(
         &self,
         lane: &LaneId,
@@ -191,55 +179,8 @@ impl Store for RedisStore {
         self.at(lane, nonce).await
     }
 
-    async fn attempt_of(&self, rail: RailName, hash: &str) -> Result<Option<Attempt>> {
-        self.of_hash(rail, hash).await
-    }
-
-    async fn attempts_page(
-        &self,
-        rail: RailName,
-        after: AttemptId,
-        limit: usize,
-    ) -> Result<Vec<Attempt>> {
-        self.decided_page(rail, after, limit).await
-    }
-
-    async fn sweep(
-        &self,
-        stage: Stage,
-        limit: usize,
-        push_ms: u64,
-        horizon_ms: u64,
-    ) -> Result<Vec<TransferId>> {
-        self.sweep_stage(stage, limit, (push_ms, horizon_ms)).await
-    }
-
     async fn transfers(&self, ids: &[TransferId]) -> Result<Vec<Transfer>> {
         self.read_transfers(ids).await
-    }
-
-    async fn by_key(&self, rail: RailName, tenant: &str, key: &str) -> Result<Option<Transfer>> {
-        self.find_key(rail, tenant, key).await
-    }
-
-    async fn trail(&self, id: TransferId) -> Result<Vec<TrailEntry>> {
-        self.read_trail(id).await
-    }
-
-    async fn list(&self, filter: ListFilter) -> Result<Vec<Transfer>> {
-        self.list_page(&filter).await
-    }
-
-    async fn counts(&self) -> Result<Vec<(State, u64)>> {
-        self.count_states().await
-    }
-
-    async fn claim(&self, claims: Vec<(ClaimKey, TransferId)>) -> Result<Vec<Claimed>> {
-        self.claim_all(claims).await
-    }
-
-    async fn kept(&self, keys: &[ClaimKey]) -> Result<Vec<bool>> {
-        self.kept_marks(keys).await
     }
 
     async fn lease(
@@ -274,5 +215,67 @@ impl Store for RedisStore {
 
     async fn lanes(&self) -> Result<Vec<Lane>> {
         self.all_lanes().await
+    }
+}
+
+#[async_trait]
+impl Store for RedisStore {
+    async fn accept(&self, batch: Vec<NewTransfer>) -> Result<Vec<Accepted>> {
+        self.accept_batch(batch).await
+    }
+
+    async fn apply(&self, moves: Vec<Move>) -> Result<AppliedBatch> {
+        self.apply_moves(moves).await
+    }
+
+    async fn open_attempts_of(&self, rail: RailName) -> Result<Vec<Attempt>> {
+        self.open_of_rail(rail).await
+    }
+
+    async fn attempt_of(&self, rail: RailName, hash: &str) -> Result<Option<Attempt>> {
+        self.of_hash(rail, hash).await
+    }
+
+    async fn attempts_page(
+        &self,
+        rail: RailName,
+        after: AttemptId,
+        limit: usize,
+    ) -> Result<Vec<Attempt>> {
+        self.decided_page(rail, after, limit).await
+    }
+
+    async fn sweep(
+        &self,
+        stage: Stage,
+        limit: usize,
+        push_ms: u64,
+        horizon_ms: u64,
+    ) -> Result<Vec<TransferId>> {
+        self.sweep_stage(stage, limit, (push_ms, horizon_ms)).await
+    }
+
+    async fn by_key(&self, rail: RailName, tenant: &str, key: &str) -> Result<Option<Transfer>> {
+        self.find_key(rail, tenant, key).await
+    }
+
+    async fn trail(&self, id: TransferId) -> Result<Vec<TrailEntry>> {
+        self.read_trail(id).await
+    }
+
+    async fn list(&self, filter: ListFilter) -> Result<Vec<Transfer>> {
+        self.list_page(&filter).await
+    }
+
+    async fn counts(&self) -> Result<Vec<(State, u64)>> {
+        self.count_states().await
+    }
+
+    async fn claim(&self, claims: Vec<(ClaimKey, TransferId)>) -> Result<Vec<Claimed>> {
+        self.claim_all(claims).await
+    }
+
+    async fn kept(&self, keys: &[ClaimKey]) -> Result<Vec<bool>> {
+        self.kept_marks(keys).await
     }
 }

@@ -29,8 +29,8 @@ use landfall_core::attempt::Attempt;
 use landfall_core::claim::{ClaimKey, Claimed};
 use landfall_core::lane::Lane;
 use landfall_core::store::{
-    Accepted, AddVariant, Added, AppliedBatch, Leased, ListFilter, OpenAttempt, Opened, Result,
-    Settled, Settlement, Sight, Store, StoreError, StoreIdentity,
+    Accepted, AddVariant, Added, AppliedBatch, LaneStore, Leased, ListFilter, OpenAttempt, Opened,
+    Result, Settled, Settlement, Sight, Store, StoreError, StoreIdentity,
 };
 use landfall_core::{
     AttemptId, Clock, Epoch, LaneId, Move, NewTransfer, Nonce, RailName, Stage, State, TrailEntry,
@@ -140,28 +140,10 @@ fn prepared<T>(work: Done<T>) -> Result<T> {
 }
 
 #[async_trait]
-impl Store for SqliteStore {
+impl LaneStore for SqliteStore {
     async fn identity(&self) -> Result<StoreIdentity> {
         let (id, incarnation) = (self.identity.clone(), INCARNATION.to_owned());
         Ok(StoreIdentity { id, incarnation, shared: false })
-    }
-
-    /// A commit of its own: only that shows a disk that is full, or a writer that has died.
-    async fn health(&self) -> Result<()> {
-        self.write(Load::Patient(1), |tx| tx.touch()).await
-    }
-
-    async fn accept(&self, batch: Vec<NewTransfer>) -> Result<Vec<Accepted>> {
-        let batch: Vec<_> =
-            prepared(batch.into_iter().map(accept::Prepared::new).collect::<Done<_>>())?;
-        let load = Load::Urgent(batch.len());
-        self.write(load, move |tx| tx.accept(&batch)).await
-    }
-
-    async fn apply(&self, moves: Vec<Move>) -> Result<AppliedBatch> {
-        let moves = prepared(moves::Prepared::plain(moves))?;
-        let load = Load::Patient(moves.len());
-        self.write(load, move |tx| tx.apply(&moves)).await
     }
 
     async fn open(&self, batch: Vec<OpenAttempt>) -> Result<Vec<Opened>> {
@@ -192,10 +174,6 @@ impl Store for SqliteStore {
         self.read(move |reader| reader.open_attempts(&lane)).await
     }
 
-    async fn open_attempts_of(&self, rail: RailName) -> Result<Vec<Attempt>> {
-        self.read(move |reader| reader.open_attempts_of(rail)).await
-    }
-
     async fn attempts_after(
         &self,
         lane: &LaneId,
@@ -215,60 +193,9 @@ impl Store for SqliteStore {
         self.read(move |reader| reader.attempt_at(&lane, nonce)).await
     }
 
-    async fn attempt_of(&self, rail: RailName, hash: &str) -> Result<Option<Attempt>> {
-        let hash = hash.to_owned();
-        self.read(move |reader| reader.attempt_of(rail, &hash)).await
-    }
-
-    async fn attempts_page(
-        &self,
-        rail: RailName,
-        after: AttemptId,
-        limit: usize,
-    ) -> Result<Vec<Attempt>> {
-        self.read(move |reader| reader.attempts_page(rail, after, limit)).await
-    }
-
-    async fn sweep(
-        &self,
-        stage: Stage,
-        limit: usize,
-        push_ms: u64,
-        horizon_ms: u64,
-    ) -> Result<Vec<TransferId>> {
-        self.write(Load::Patient(1), move |tx| tx.sweep(stage, limit, (push_ms, horizon_ms))).await
-    }
-
     async fn transfers(&self, ids: &[TransferId]) -> Result<Vec<Transfer>> {
         let ids = ids.to_vec();
         self.read(move |reader| reader.transfers(&ids)).await
-    }
-
-    async fn by_key(&self, rail: RailName, tenant: &str, key: &str) -> Result<Option<Transfer>> {
-        let (tenant, key) = (tenant.to_owned(), key.to_owned());
-        self.read(move |reader| reader.by_key(rail, &tenant, &key)).await
-    }
-
-    async fn trail(&self, id: TransferId) -> Result<Vec<TrailEntry>> {
-        self.read(move |reader| reader.trail(id)).await
-    }
-
-    async fn list(&self, filter: ListFilter) -> Result<Vec<Transfer>> {
-        self.read(move |reader| reader.list(&filter)).await
-    }
-
-    async fn counts(&self) -> Result<Vec<(State, u64)>> {
-        self.read(|reader| reader.counts()).await
-    }
-
-    async fn claim(&self, claims: Vec<(ClaimKey, TransferId)>) -> Result<Vec<Claimed>> {
-        let load = Load::Patient(claims.len());
-        self.write(load, move |tx| tx.claim_all(&claims)).await
-    }
-
-    async fn kept(&self, keys: &[ClaimKey]) -> Result<Vec<bool>> {
-        let keys = keys.to_vec();
-        self.read(move |reader| reader.kept(&keys)).await
     }
 
     async fn lease(
@@ -309,5 +236,81 @@ impl Store for SqliteStore {
 
     async fn lanes(&self) -> Result<Vec<Lane>> {
         self.read(|reader| reader.lanes()).await
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    /// A commit of its own: only that shows a disk that is full, or a writer that has died.
+    async fn health(&self) -> Result<()> {
+        self.write(Load::Patient(1), |tx| tx.touch()).await
+    }
+
+    async fn accept(&self, batch: Vec<NewTransfer>) -> Result<Vec<Accepted>> {
+        let batch: Vec<_> =
+            prepared(batch.into_iter().map(accept::Prepared::new).collect::<Done<_>>())?;
+        let load = Load::Urgent(batch.len());
+        self.write(load, move |tx| tx.accept(&batch)).await
+    }
+
+    async fn apply(&self, moves: Vec<Move>) -> Result<AppliedBatch> {
+        let moves = prepared(moves::Prepared::plain(moves))?;
+        let load = Load::Patient(moves.len());
+        self.write(load, move |tx| tx.apply(&moves)).await
+    }
+
+    async fn open_attempts_of(&self, rail: RailName) -> Result<Vec<Attempt>> {
+        self.read(move |reader| reader.open_attempts_of(rail)).await
+    }
+
+    async fn attempt_of(&self, rail: RailName, hash: &str) -> Result<Option<Attempt>> {
+        let hash = hash.to_owned();
+        self.read(move |reader| reader.attempt_of(rail, &hash)).await
+    }
+
+    async fn attempts_page(
+        &self,
+        rail: RailName,
+        after: AttemptId,
+        limit: usize,
+    ) -> Result<Vec<Attempt>> {
+        self.read(move |reader| reader.attempts_page(rail, after, limit)).await
+    }
+
+    async fn sweep(
+        &self,
+        stage: Stage,
+        limit: usize,
+        push_ms: u64,
+        horizon_ms: u64,
+    ) -> Result<Vec<TransferId>> {
+        self.write(Load::Patient(1), move |tx| tx.sweep(stage, limit, (push_ms, horizon_ms))).await
+    }
+
+    async fn by_key(&self, rail: RailName, tenant: &str, key: &str) -> Result<Option<Transfer>> {
+        let (tenant, key) = (tenant.to_owned(), key.to_owned());
+        self.read(move |reader| reader.by_key(rail, &tenant, &key)).await
+    }
+
+    async fn trail(&self, id: TransferId) -> Result<Vec<TrailEntry>> {
+        self.read(move |reader| reader.trail(id)).await
+    }
+
+    async fn list(&self, filter: ListFilter) -> Result<Vec<Transfer>> {
+        self.read(move |reader| reader.list(&filter)).await
+    }
+
+    async fn counts(&self) -> Result<Vec<(State, u64)>> {
+        self.read(|reader| reader.counts()).await
+    }
+
+    async fn claim(&self, claims: Vec<(ClaimKey, TransferId)>) -> Result<Vec<Claimed>> {
+        let load = Load::Patient(claims.len());
+        self.write(load, move |tx| tx.claim_all(&claims)).await
+    }
+
+    async fn kept(&self, keys: &[ClaimKey]) -> Result<Vec<bool>> {
+        let keys = keys.to_vec();
+        self.read(move |reader| reader.kept(&keys)).await
     }
 }

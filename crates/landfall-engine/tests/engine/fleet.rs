@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use landfall_core::store::Store;
+use landfall_core::store::{LaneStore, Store};
 use landfall_core::{LaneId, RailName};
 
 use crate::ledger::Net;

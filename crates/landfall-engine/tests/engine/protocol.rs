@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use landfall_core::attempt::{Landing, Outcome, Sighting};
-use landfall_core::store::Store;
+use landfall_core::store::{LaneStore, Store};
 use landfall_core::wound::{self, Wound};
 use landfall_core::{Certificate, CertificateKind, Fate, RailName};
 use landfall_engine::operate::{OperateError, decide};

@@ -35,22 +35,9 @@ async fn take(ms: &AtomicU64) {
 }
 
 #[async_trait]
-impl Store for SlowStore {
-    async fn apply(&self, moves: Vec<Move>) -> Result<AppliedBatch> {
-        let applied = self.inner.apply(moves).await;
-        take(&self.apply_ms).await;
-        applied
-    }
-    async fn trail(&self, id: TransferId) -> Result<Vec<TrailEntry>> {
-        take(&self.trail_ms).await;
-        self.inner.trail(id).await
-    }
-
+impl LaneStore for SlowStore {
     async fn identity(&self) -> Result<StoreIdentity> {
         self.inner.identity().await
-    }
-    async fn accept(&self, batch: Vec<NewTransfer>) -> Result<Vec<Accepted>> {
-        self.inner.accept(batch).await
     }
     async fn open(&self, batch: Vec<OpenAttempt>) -> Result<Vec<Opened>> {
         self.inner.open(batch).await
@@ -64,16 +51,10 @@ impl Store for SlowStore {
     async fn sight(&self, sight: Sight) -> Result<bool> {
         self.inner.sight(sight).await
     }
-    async fn attempt_of(&self, rail: RailName, hash: &str) -> Result<Option<Attempt>> {
-        self.inner.attempt_of(rail, hash).await
-    }
     async fn open_attempts(&self, lane: &LaneId) -> Result<Vec<Attempt>> {
         let open = self.inner.open_attempts(lane).await;
         take(&self.open_attempts_ms).await;
         open
-    }
-    async fn open_attempts_of(&self, rail: RailName) -> Result<Vec<Attempt>> {
-        self.inner.open_attempts_of(rail).await
     }
     async fn attempts_after(&self, of: &LaneId, above: Nonce, most: usize) -> Result<Vec<Attempt>> {
         self.inner.attempts_after(of, above, most).await
@@ -84,41 +65,9 @@ impl Store for SlowStore {
     async fn attempt_at(&self, lane: &LaneId, nonce: Nonce) -> Result<Option<Attempt>> {
         self.inner.attempt_at(lane, nonce).await
     }
-    async fn attempts_page(
-        &self,
-        rail: RailName,
-        after: AttemptId,
-        limit: usize,
-    ) -> Result<Vec<Attempt>> {
-        self.inner.attempts_page(rail, after, limit).await
-    }
-    async fn sweep(
-        &self,
-        stage: Stage,
-        limit: usize,
-        push_ms: u64,
-        horizon_ms: u64,
-    ) -> Result<Vec<TransferId>> {
-        self.inner.sweep(stage, limit, push_ms, horizon_ms).await
-    }
     async fn transfers(&self, ids: &[TransferId]) -> Result<Vec<Transfer>> {
         self.reads.fetch_add(1, Ordering::Relaxed);
         self.inner.transfers(ids).await
-    }
-    async fn by_key(&self, rail: RailName, tenant: &str, key: &str) -> Result<Option<Transfer>> {
-        self.inner.by_key(rail, tenant, key).await
-    }
-    async fn list(&self, filter: ListFilter) -> Result<Vec<Transfer>> {
-        self.inner.list(filter).await
-    }
-    async fn counts(&self) -> Result<Vec<(State, u64)>> {
-        self.inner.counts().await
-    }
-    async fn claim(&self, claims: Vec<(ClaimKey, TransferId)>) -> Result<Vec<Claimed>> {
-        self.inner.claim(claims).await
-    }
-    async fn kept(&self, keys: &[ClaimKey]) -> Result<Vec<bool>> {
-        self.inner.kept(keys).await
     }
     async fn lease(&self, of: &LaneId, rail: RailName, to: &str, ttl_ms: u64) -> Result<Leased> {
         self.inner.lease(of, rail, to, ttl_ms).await
@@ -140,5 +89,59 @@ impl Store for SlowStore {
     }
     async fn lanes(&self) -> Result<Vec<Lane>> {
         self.inner.lanes().await
+    }
+}
+
+#[async_trait]
+impl Store for SlowStore {
+    async fn apply(&self, moves: Vec<Move>) -> Result<AppliedBatch> {
+        let applied = self.inner.apply(moves).await;
+        take(&self.apply_ms).await;
+        applied
+    }
+    async fn trail(&self, id: TransferId) -> Result<Vec<TrailEntry>> {
+        take(&self.trail_ms).await;
+        self.inner.trail(id).await
+    }
+    async fn accept(&self, batch: Vec<NewTransfer>) -> Result<Vec<Accepted>> {
+        self.inner.accept(batch).await
+    }
+    async fn attempt_of(&self, rail: RailName, hash: &str) -> Result<Option<Attempt>> {
+        self.inner.attempt_of(rail, hash).await
+    }
+    async fn open_attempts_of(&self, rail: RailName) -> Result<Vec<Attempt>> {
+        self.inner.open_attempts_of(rail).await
+    }
+    async fn attempts_page(
+        &self,
+        rail: RailName,
+        after: AttemptId,
+        limit: usize,
+    ) -> Result<Vec<Attempt>> {
+        self.inner.attempts_page(rail, after, limit).await
+    }
+    async fn sweep(
+        &self,
+        stage: Stage,
+        limit: usize,
+        push_ms: u64,
+        horizon_ms: u64,
+    ) -> Result<Vec<TransferId>> {
+        self.inner.sweep(stage, limit, push_ms, horizon_ms).await
+    }
+    async fn by_key(&self, rail: RailName, tenant: &str, key: &str) -> Result<Option<Transfer>> {
+        self.inner.by_key(rail, tenant, key).await
+    }
+    async fn list(&self, filter: ListFilter) -> Result<Vec<Transfer>> {
+        self.inner.list(filter).await
+    }
+    async fn counts(&self) -> Result<Vec<(State, u64)>> {
+        self.inner.counts().await
+    }
+    async fn claim(&self, claims: Vec<(ClaimKey, TransferId)>) -> Result<Vec<Claimed>> {
+        self.inner.claim(claims).await
+    }
+    async fn kept(&self, keys: &[ClaimKey]) -> Result<Vec<bool>> {
+        self.inner.kept(keys).await
     }
 }

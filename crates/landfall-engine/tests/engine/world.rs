@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use landfall_core::near::{Payout, Terms};
 use landfall_core::rail::Rail;
-use landfall_core::store::{Accepted, Leased, OpenAttempt, Opened, Settled, Settlement, Store};
+use landfall_core::store::{
+    Accepted, LaneStore, Leased, OpenAttempt, Opened, Settled, Settlement, Store,
+};
 use landfall_core::{Attempt, Clock, Fate, Payload, Purpose, RailName, Transfer};
 use landfall_engine::{Engine, Parts, Settings, Submission};
 use landfall_lanes::{HighWater, TimerClock};

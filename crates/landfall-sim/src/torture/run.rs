@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use landfall_core::guard::{self, Guard};
-use landfall_core::store::Store;
+use landfall_core::store::{LaneStore, Store};
 use landfall_core::{Clock, RailName};
 use landfall_lanes::TimerClock;
 use landfall_ledger::ReqId;

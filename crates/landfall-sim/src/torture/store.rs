@@ -69,19 +69,9 @@ impl FaultyStore {
 }
 
 #[async_trait]
-impl Store for FaultyStore {
+impl LaneStore for FaultyStore {
     async fn identity(&self) -> Result<StoreIdentity> {
         self.inner.identity().await
-    }
-
-    async fn accept(&self, batch: Vec<NewTransfer>) -> Result<Vec<Accepted>> {
-        let first = async { _ = self.inner.accept(batch.clone()).await };
-        self.call_or_repeat("accept", self.inner.accept(batch.clone()), first).await
-    }
-
-    async fn apply(&self, moves: Vec<Move>) -> Result<AppliedBatch> {
-        let first = async { _ = self.inner.apply(moves.clone()).await };
-        self.call_or_repeat("apply", self.inner.apply(moves.clone()), first).await
     }
 
     async fn open(&self, batch: Vec<OpenAttempt>) -> Result<Vec<Opened>> {
@@ -123,20 +113,12 @@ impl Store for FaultyStore {
         self.call("sight", self.inner.sight(sight)).await
     }
 
-    async fn attempt_of(&self, rail: RailName, hash: &str) -> Result<Option<Attempt>> {
-        self.call("attempt_of", self.inner.attempt_of(rail, hash)).await
-    }
-
     async fn open_attempts(&self, lane: &LaneId) -> Result<Vec<Attempt>> {
         let open = self.call("open_attempts", self.inner.open_attempts(lane)).await;
         if open.as_ref().is_ok_and(|open| !open.is_empty()) {
             self.past.in_recovery();
         }
         open
-    }
-
-    async fn open_attempts_of(&self, rail: RailName) -> Result<Vec<Attempt>> {
-        self.read("open_attempts_of", self.inner.open_attempts_of(rail)).await
     }
 
     async fn attempts_after(
@@ -156,51 +138,8 @@ impl Store for FaultyStore {
         self.read("attempt_at", self.inner.attempt_at(lane, nonce)).await
     }
 
-    async fn attempts_page(
-        &self,
-        rail: RailName,
-        after: AttemptId,
-        limit: usize,
-    ) -> Result<Vec<Attempt>> {
-        self.read("attempts_page", self.inner.attempts_page(rail, after, limit)).await
-    }
-
-    async fn sweep(
-        &self,
-        stage: Stage,
-        limit: usize,
-        push_ms: u64,
-        horizon_ms: u64,
-    ) -> Result<Vec<TransferId>> {
-        self.call("sweep", self.inner.sweep(stage, limit, push_ms, horizon_ms)).await
-    }
-
     async fn transfers(&self, ids: &[TransferId]) -> Result<Vec<Transfer>> {
         self.read("transfers", self.inner.transfers(ids)).await
-    }
-
-    async fn by_key(&self, rail: RailName, tenant: &str, key: &str) -> Result<Option<Transfer>> {
-        self.read("by_key", self.inner.by_key(rail, tenant, key)).await
-    }
-
-    async fn trail(&self, id: TransferId) -> Result<Vec<TrailEntry>> {
-        self.read("trail", self.inner.trail(id)).await
-    }
-
-    async fn list(&self, filter: ListFilter) -> Result<Vec<Transfer>> {
-        self.read("list", self.inner.list(filter)).await
-    }
-
-    async fn counts(&self) -> Result<Vec<(State, u64)>> {
-        self.read("counts", self.inner.counts()).await
-    }
-
-    async fn claim(&self, claims: Vec<(ClaimKey, TransferId)>) -> Result<Vec<Claimed>> {
-        self.call("claim", self.inner.claim(claims)).await
-    }
-
-    async fn kept(&self, keys: &[ClaimKey]) -> Result<Vec<bool>> {
-        self.read("kept", self.inner.kept(keys)).await
     }
 
     async fn lease(
@@ -235,5 +174,69 @@ impl Store for FaultyStore {
 
     async fn lanes(&self) -> Result<Vec<Lane>> {
         self.read("lanes", self.inner.lanes()).await
+    }
+}
+
+#[async_trait]
+impl Store for FaultyStore {
+    async fn accept(&self, batch: Vec<NewTransfer>) -> Result<Vec<Accepted>> {
+        let first = async { _ = self.inner.accept(batch.clone()).await };
+        self.call_or_repeat("accept", self.inner.accept(batch.clone()), first).await
+    }
+
+    async fn apply(&self, moves: Vec<Move>) -> Result<AppliedBatch> {
+        let first = async { _ = self.inner.apply(moves.clone()).await };
+        self.call_or_repeat("apply", self.inner.apply(moves.clone()), first).await
+    }
+
+    async fn attempt_of(&self, rail: RailName, hash: &str) -> Result<Option<Attempt>> {
+        self.call("attempt_of", self.inner.attempt_of(rail, hash)).await
+    }
+
+    async fn open_attempts_of(&self, rail: RailName) -> Result<Vec<Attempt>> {
+        self.read("open_attempts_of", self.inner.open_attempts_of(rail)).await
+    }
+
+    async fn attempts_page(
+        &self,
+        rail: RailName,
+        after: AttemptId,
+        limit: usize,
+    ) -> Result<Vec<Attempt>> {
+        self.read("attempts_page", self.inner.attempts_page(rail, after, limit)).await
+    }
+
+    async fn sweep(
+        &self,
+        stage: Stage,
+        limit: usize,
+        push_ms: u64,
+        horizon_ms: u64,
+    ) -> Result<Vec<TransferId>> {
+        self.call("sweep", self.inner.sweep(stage, limit, push_ms, horizon_ms)).await
+    }
+
+    async fn by_key(&self, rail: RailName, tenant: &str, key: &str) -> Result<Option<Transfer>> {
+        self.read("by_key", self.inner.by_key(rail, tenant, key)).await
+    }
+
+    async fn trail(&self, id: TransferId) -> Result<Vec<TrailEntry>> {
+        self.read("trail", self.inner.trail(id)).await
+    }
+
+    async fn list(&self, filter: ListFilter) -> Result<Vec<Transfer>> {
+        self.read("list", self.inner.list(filter)).await
+    }
+
+    async fn counts(&self) -> Result<Vec<(State, u64)>> {
+        self.read("counts", self.inner.counts()).await
+    }
+
+    async fn claim(&self, claims: Vec<(ClaimKey, TransferId)>) -> Result<Vec<Claimed>> {
+        self.call("claim", self.inner.claim(claims)).await
+    }
+
+    async fn kept(&self, keys: &[ClaimKey]) -> Result<Vec<bool>> {
+        self.read("kept", self.inner.kept(keys)).await
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use landfall_core::near::{Payout, Terms};
 use landfall_core::rail::Rail;
-use landfall_core::store::{Accepted, Store};
+use landfall_core::store::{Accepted, LaneStore, Store};
 use landfall_core::{Clock, Payload, RailName, TrailEntry, Transfer};
 use landfall_engine::{Engine, Parts, Settings, Submission};
 use landfall_lanes::{HighWater, TimerClock};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use landfall_conformance::{ManualClock, World};
-use landfall_core::store::Store;
+use landfall_core::store::LaneStore;
 use landfall_servers::MariaDb;
 use landfall_store_mysql::{MysqlOptions, MysqlStore, OpenError};
 

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use landfall_core::store::Store;
+use landfall_core::store::LaneStore;
 use landfall_servers::{Postgres, PostgresOptions as ServerOptions};
 use landfall_store_postgres::{OpenError, PostgresOptions, PostgresStore};
 

@@ -7,8 +7,8 @@ use landfall_core::attempt::Attempt;
 use landfall_core::claim::{ClaimKey, Claimed};
 use landfall_core::lane::Lane;
 use landfall_core::store::{
-    Accepted, AddVariant, Added, AppliedBatch, Leased, ListFilter, OpenAttempt, Opened, Result,
-    Settled, Settlement, Sight, Store, StoreIdentity,
+    Accepted, AddVariant, Added, AppliedBatch, LaneStore, Leased, ListFilter, OpenAttempt, Opened,
+    Result, Settled, Settlement, Sight, Store, StoreIdentity,
 };
 use landfall_core::{
     AttemptId, Epoch, LaneId, Move, NewTransfer, Nonce, RailName, Stage, State, TrailEntry,
@@ -33,17 +33,9 @@ impl Pair {
 }
 
 #[async_trait]
-impl Store for Pair {
+impl LaneStore for Pair {
     async fn identity(&self) -> Result<StoreIdentity> {
         self.next().identity().await
-    }
-
-    async fn accept(&self, batch: Vec<NewTransfer>) -> Result<Vec<Accepted>> {
-        self.next().accept(batch).await
-    }
-
-    async fn apply(&self, moves: Vec<Move>) -> Result<AppliedBatch> {
-        self.next().apply(moves).await
     }
 
     async fn open(&self, batch: Vec<OpenAttempt>) -> Result<Vec<Opened>> {
@@ -66,10 +58,6 @@ impl Store for Pair {
         self.next().open_attempts(lane).await
     }
 
-    async fn open_attempts_of(&self, rail: RailName) -> Result<Vec<Attempt>> {
-        self.next().open_attempts_of(rail).await
-    }
-
     async fn attempts_after(
         &self,
         lane: &LaneId,
@@ -87,55 +75,8 @@ impl Store for Pair {
         self.next().attempt_at(lane, nonce).await
     }
 
-    async fn attempt_of(&self, rail: RailName, hash: &str) -> Result<Option<Attempt>> {
-        self.next().attempt_of(rail, hash).await
-    }
-
-    async fn attempts_page(
-        &self,
-        rail: RailName,
-        after: AttemptId,
-        limit: usize,
-    ) -> Result<Vec<Attempt>> {
-        self.next().attempts_page(rail, after, limit).await
-    }
-
-    async fn sweep(
-        &self,
-        stage: Stage,
-        limit: usize,
-        push_ms: u64,
-        horizon_ms: u64,
-    ) -> Result<Vec<TransferId>> {
-        self.next().sweep(stage, limit, push_ms, horizon_ms).await
-    }
-
     async fn transfers(&self, ids: &[TransferId]) -> Result<Vec<Transfer>> {
         self.next().transfers(ids).await
-    }
-
-    async fn by_key(&self, rail: RailName, tenant: &str, key: &str) -> Result<Option<Transfer>> {
-        self.next().by_key(rail, tenant, key).await
-    }
-
-    async fn trail(&self, id: TransferId) -> Result<Vec<TrailEntry>> {
-        self.next().trail(id).await
-    }
-
-    async fn list(&self, filter: ListFilter) -> Result<Vec<Transfer>> {
-        self.next().list(filter).await
-    }
-
-    async fn counts(&self) -> Result<Vec<(State, u64)>> {
-        self.next().counts().await
-    }
-
-    async fn claim(&self, claims: Vec<(ClaimKey, TransferId)>) -> Result<Vec<Claimed>> {
-        self.next().claim(claims).await
-    }
-
-    async fn kept(&self, keys: &[ClaimKey]) -> Result<Vec<bool>> {
-        self.next().kept(keys).await
     }
 
     async fn lease(
@@ -170,5 +111,67 @@ impl Store for Pair {
 
     async fn lanes(&self) -> Result<Vec<Lane>> {
         self.next().lanes().await
+    }
+}
+
+#[async_trait]
+impl Store for Pair {
+    async fn accept(&self, batch: Vec<NewTransfer>) -> Result<Vec<Accepted>> {
+        self.next().accept(batch).await
+    }
+
+    async fn apply(&self, moves: Vec<Move>) -> Result<AppliedBatch> {
+        self.next().apply(moves).await
+    }
+
+    async fn open_attempts_of(&self, rail: RailName) -> Result<Vec<Attempt>> {
+        self.next().open_attempts_of(rail).await
+    }
+
+    async fn attempt_of(&self, rail: RailName, hash: &str) -> Result<Option<Attempt>> {
+        self.next().attempt_of(rail, hash).await
+    }
+
+    async fn attempts_page(
+        &self,
+        rail: RailName,
+        after: AttemptId,
+        limit: usize,
+    ) -> Result<Vec<Attempt>> {
+        self.next().attempts_page(rail, after, limit).await
+    }
+
+    async fn sweep(
+        &self,
+        stage: Stage,
+        limit: usize,
+        push_ms: u64,
+        horizon_ms: u64,
+    ) -> Result<Vec<TransferId>> {
+        self.next().sweep(stage, limit, push_ms, horizon_ms).await
+    }
+
+    async fn by_key(&self, rail: RailName, tenant: &str, key: &str) -> Result<Option<Transfer>> {
+        self.next().by_key(rail, tenant, key).await
+    }
+
+    async fn trail(&self, id: TransferId) -> Result<Vec<TrailEntry>> {
+        self.next().trail(id).await
+    }
+
+    async fn list(&self, filter: ListFilter) -> Result<Vec<Transfer>> {
+        self.next().list(filter).await
+    }
+
+    async fn counts(&self) -> Result<Vec<(State, u64)>> {
+        self.next().counts().await
+    }
+
+    async fn claim(&self, claims: Vec<(ClaimKey, TransferId)>) -> Result<Vec<Claimed>> {
+        self.next().claim(claims).await
+    }
+
+    async fn kept(&self, keys: &[ClaimKey]) -> Result<Vec<bool>> {
+        self.next().kept(keys).await
     }
 }

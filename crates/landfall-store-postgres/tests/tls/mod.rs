@@ -1,6 +1,6 @@
 //! Encryption, as the address asks for it.
 
-use landfall_core::store::Store;
+use landfall_core::store::LaneStore;
 use landfall_servers::{Postgres, PostgresOptions as ServerOptions};
 use landfall_store_postgres::{OpenError, PostgresOptions, PostgresStore};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};

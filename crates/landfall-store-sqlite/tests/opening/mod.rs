@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use landfall_conformance::{ManualClock, World};
-use landfall_core::store::{Store, StoreError};
+use landfall_core::store::{LaneStore, Store, StoreError};
 use landfall_store_sqlite::{OpenError, SqliteOptions, SqliteStore};
 use rusqlite::Connection;
 
