@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{AttemptId, Epoch, LaneId, Nonce, TransferId};
 use crate::lane::Mark;
+use crate::ledger::Refusal;
 use crate::machine::RailName;
 
 /// What an attempt is for.
@@ -152,6 +153,13 @@ pub struct Landing {
     pub outcomes: Vec<Outcome>,
 }
 
+impl Landing {
+    /// The hash under which the attempt, whose landing this is, landed.
+    pub fn hash_of<'a>(&'a self, attempt: &'a Attempt) -> &'a str {
+        self.hash.as_deref().unwrap_or(&attempt.hash)
+    }
+}
+
 /// What a landed attempt did for one member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
@@ -196,6 +204,27 @@ pub struct Certificate {
     pub evidence: serde_json::Value,
 }
 
+impl Certificate {
+    /// Why the ledger refused it for certain, if it did, as [`crate::ledger::Refusal`] has it.
+    pub fn refusal(&self) -> Option<&serde_json::Value> {
+        match self.kind {
+            CertificateKind::Refused => Some(&self.evidence),
+            CertificateKind::Cancelled => self.evidence.get("refused"),
+            _ => None,
+        }
+    }
+
+    /// Notes that it was cancelled because the ledger had refused it.
+    pub fn cancelled_because(&mut self, refusal: &Refusal) {
+        if let (CertificateKind::Cancelled, Some(evidence)) =
+            (self.kind, self.evidence.as_object_mut())
+        {
+            evidence.insert("refused".to_owned(), refusal.evidence());
+            self.summary = format!("{}; it had been refused: {}", self.summary, refusal.reason);
+        }
+    }
+}
+
 /// Which rule sank it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -206,6 +235,10 @@ pub enum CertificateKind {
     Expired,
     /// Refused for certain at its very first broadcast.
     Refused,
+    /// A variant of ours that does nothing took its nonce.
+    Cancelled,
+    /// Something took its nonce that cannot, by its content, have done the same.
+    Displaced,
     /// An operator decided, with evidence.
     Operator,
 }
@@ -221,15 +254,32 @@ impl Attempt {
         std::iter::once(self.hash.as_str()).chain(variants)
     }
 
+    /// What was signed last.
+    pub fn newest(&self) -> Signed {
+        match self.variants.last() {
+            Some(variant) => variant.signed.clone(),
+            None => self.original(),
+        }
+    }
+
+    fn original(&self) -> Signed {
+        Signed {
+            bytes: self.bytes.clone(),
+            hash: self.hash.clone(),
+            base: self.base.clone(),
+            expires_height: self.expires_height,
+        }
+    }
+
+    /// Whether one of its variants cancels it: then nothing but cancels is signed for it.
+    pub fn is_cancelled(&self) -> bool {
+        self.variants.iter().any(|variant| variant.kind == VariantKind::Cancels)
+    }
+
     /// What was signed under the hash, if it is one of its own.
     pub fn signed_as(&self, hash: &str) -> Option<Signed> {
         if self.hash == hash {
-            return Some(Signed {
-                bytes: self.bytes.clone(),
-                hash: self.hash.clone(),
-                base: self.base.clone(),
-                expires_height: self.expires_height,
-            });
+            return Some(self.original());
         }
         let mut variants = self.variants.iter().map(|variant| &variant.signed);
         variants.find(|signed| signed.hash == hash).cloned()
@@ -244,7 +294,7 @@ impl Attempt {
     /// The hash that landed, once one has.
     pub fn landed_as(&self) -> Option<&str> {
         match &self.fate {
-            Some(Fate::Landed(landing)) => Some(landing.hash.as_deref().unwrap_or(&self.hash)),
+            Some(Fate::Landed(landing)) => Some(landing.hash_of(self)),
             _ => None,
         }
     }

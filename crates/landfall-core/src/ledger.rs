@@ -48,6 +48,9 @@ pub struct Manner {
     pub finality_ms: u64,
     /// How long an attempt may be adrift before something is done to decide it.
     pub fence_after_ms: u64,
+    /// How long the newest bytes of an attempt may be in no block before others are sought, where
+    /// attempts queue: the fee may have become too low.
+    pub replace_after_ms: u64,
     /// First wait before the same bytes are sent again; doubles up to `rebroadcast_max_ms`.
     pub rebroadcast_ms: u64,
     pub rebroadcast_max_ms: u64,
@@ -69,6 +72,7 @@ impl Manner {
         inclusion_ms: 10_000,
         finality_ms: 60_000,
         fence_after_ms: 60_000,
+        replace_after_ms: 60_000,
         rebroadcast_ms: 1_000,
         rebroadcast_max_ms: 30_000,
         look_ms: 600,
@@ -97,6 +101,13 @@ pub struct Refusal {
     pub relays_fault: bool,
 }
 
+impl Refusal {
+    /// As a certificate has it.
+    pub fn evidence(&self) -> serde_json::Value {
+        serde_json::json!({ "reason": self.reason, "relays_fault": self.relays_fault })
+    }
+}
+
 /// What a look at an attempt shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Look {
@@ -108,7 +119,16 @@ pub enum Look {
     /// Proven never to land.
     Sunk(Certificate),
     /// The ledger shows the nonce used by something that no stored attempt explains.
-    Foreign(String),
+    Foreign(Foreign),
+}
+
+/// Somebody else has signed with a lane's key, or the store has forgotten what we have signed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Foreign {
+    pub reason: String,
+    /// Where attempts queue: that what took the nonce cannot, by its content, have done what the
+    /// attempt was to do. It sinks the attempt once an operator has adopted the lane.
+    pub certificate: Option<Certificate>,
 }
 
 /// A stored attempt of the same lane with a higher nonce, as far as an inquest needs it.
@@ -171,25 +191,28 @@ pub trait Ledger: Send + Sync + 'static {
     /// Whether a stored lane of its rail is on this very ledger, whoever has its key.
     fn owns(&self, lane: &LaneId) -> bool;
 
-    /// Sends the stored bytes. MUST be safe to repeat, where its manner says so. `round` counts up,
-    /// so that a repeat can go by another endpoint. MUST send at most once per call and endpoint,
+    /// Sends the newest of the stored bytes ([`Attempt::newest`]). MUST be safe to repeat, where its
+    /// manner says so. `round` counts up, so that a repeat can go by another endpoint. MUST send at most once per call and endpoint,
     /// and to another one only if nothing left for the first, or it refused. `Refused` MUST be the
     /// word of a quorum.
     async fn broadcast(&self, attempt: &Attempt, round: u32) -> Broadcast;
 
-    /// Looks at one attempt; one call where it is known, and final. Never a proof of death.
-    /// `passed`: the ledger has used its nonce, so that it is worth waiting for it to be final.
-    /// `Landed` MUST be final and the word of a quorum.
+    /// Looks at one attempt, under each of its hashes; one call where it is known, and final. Never
+    /// a proof of death. `passed`: the ledger has used its nonce, so that it is worth waiting for it
+    /// to be final. `Landed` MUST be final and the word of a quorum; of a cancel it is `Sunk`.
     async fn look(&self, attempt: &Attempt, passed: bool) -> Result<Look, RailError>;
 
     /// Everything that can be told of an attempt that a look does not find. `later` are the lane's
     /// stored attempts (open or landed) with higher nonces, in nonce order.
     /// `Landed` and `Foreign` MUST be the word of a quorum at final blocks; `Sunk` MUST carry its
-    /// evidence and MUST be refused while any of the attempt's sightings vetoes it.
+    /// evidence and MUST be refused while any of the attempt's sightings vetoes it. Where attempts
+    /// queue, whatever took the nonce and does what the attempt was to do is `Landed`, under a hash
+    /// that is stored or not: a store may have forgotten a variant.
     async fn inquest(&self, attempt: &Attempt, later: &[Later]) -> Result<Look, RailError>;
 
-    /// The last nonce the ledger has used for the lane's key, at a final block, by a quorum. None
-    /// where the ledger keeps none: then the store's numbers alone count.
+    /// The last nonce the ledger has used for the lane's key, at a final block, by a quorum; lanes
+    /// count from 1, so that 0 is a key never used. None where the ledger keeps none: then the
+    /// store's numbers alone count.
     async fn nonce(&self, lane: &LaneId) -> Result<Option<LedgerNonce>, RailError>;
 
     /// The same for all configured lanes, each at a final block, in as few calls as possible. Empty

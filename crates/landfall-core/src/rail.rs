@@ -4,13 +4,13 @@
 
 use async_trait::async_trait;
 
-use crate::attempt::{Purpose, Signed};
+use crate::attempt::{Attempt, Purpose, Signed, VariantKind};
 use crate::claim::ClaimKey;
 use crate::ids::{LaneId, Nonce};
 use crate::ledger::Ledger;
 use crate::machine::{AttemptStages, Payload};
 
-pub use crate::ledger::{Broadcast, Later, LedgerNonce, Look, RailError, Refusal};
+pub use crate::ledger::{Broadcast, Foreign, Later, LedgerNonce, Look, RailError, Refusal};
 
 /// What the relay's account can spend, at a final block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +78,17 @@ pub trait Rail: Ledger {
         lane: &LaneId,
         nonce: Nonce,
     ) -> Result<Signed, RailError>;
+
+    /// Builds and signs other bytes under the attempt's nonce: the same on better terms, or what
+    /// does nothing. None if no better terms are to be had: then what is stored is sent on.
+    async fn sign_variant(
+        &self,
+        _attempt: &Attempt,
+        _payloads: &[&Payload],
+        _kind: VariantKind,
+    ) -> Result<Option<Signed>, RailError> {
+        Ok(None)
+    }
 
     /// What the relay can spend.
     async fn funds(&self) -> Result<Funds, RailError>;

@@ -100,10 +100,18 @@ pub enum Wound {
     RollbackRefusedIsEnd,
     /// An operator's word is taken while a call under way could make it untrue.
     WordTakenEarly,
+    /// Other bytes for an attempt are stored after they were sent.
+    VariantAfterSent,
+    /// A variant that is refused sinks its attempt, though other bytes of it may land.
+    VariantRefusedSinks,
+    /// What took a nonce sinks the attempt, though by its content it is ours.
+    ContentUnheeded,
+    /// A lane signs while an attempt that may have arrived has not been found.
+    SignedPastUnsure,
 }
 
 impl Wound {
-    pub const ALL: [Wound; 46] = [
+    pub const ALL: [Wound; 50] = [
         Wound::StoredAfterSent,
         Wound::TimeoutIsFailure,
         Wound::EpochUnchecked,
@@ -150,6 +158,10 @@ impl Wound {
         Wound::CommitRefusedIsEnd,
         Wound::RollbackRefusedIsEnd,
         Wound::WordTakenEarly,
+        Wound::VariantAfterSent,
+        Wound::VariantRefusedSinks,
+        Wound::ContentUnheeded,
+        Wound::SignedPastUnsure,
     ];
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use landfall_core::BadField;
-use landfall_core::attempt::{Shortage, Signed};
+use landfall_core::attempt::{Shortage, Signed, VariantKind};
 use landfall_core::queue::Hint;
 use landfall_core::rail::{EndpointHealth, Rail, RailError};
 use landfall_core::{
@@ -365,6 +365,21 @@ impl Owner for Runner {
     async fn sign(&self, batch: &Batch, lane: &LaneId, nonce: Nonce) -> Result<Signed, RailError> {
         let payloads: Vec<_> = batch.members.iter().map(|member| &member.payload).collect();
         self.rail.sign(batch.purpose, &payloads, lane, nonce).await
+    }
+
+    async fn sign_variant(
+        &self,
+        attempt: &Attempt,
+        members: &[Transfer],
+        kind: VariantKind,
+    ) -> Result<Option<Signed>, RailError> {
+        let payloads: Vec<_> = members.iter().map(|member| &member.payload).collect();
+        self.rail.sign_variant(attempt, &payloads, kind).await
+    }
+
+    /// No rail here has a state for what is in a block and not final.
+    fn sighted(&self, _: &Attempt, _: &[Transfer], _: bool, _: u64) -> Vec<Move> {
+        Vec::new()
     }
 
     fn opening(&self, batch: &Batch, hash: &str, now_ms: u64) -> Vec<Move> {

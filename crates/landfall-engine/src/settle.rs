@@ -12,7 +12,7 @@ use landfall_core::attempt::{Landing, Outcome};
 use landfall_core::guard::{self, Guard};
 use landfall_core::wound::{self, Wound};
 use landfall_core::{
-    Attempt, CertificateKind, ClaimEnd, ClaimKey, Event, Fate, Fault, Move, Note, Purpose, Transfer,
+    Attempt, ClaimEnd, ClaimKey, Event, Fate, Fault, Move, Note, Purpose, Transfer,
 };
 
 /// Kinds of errors after which a member travels alone.
@@ -70,10 +70,10 @@ pub fn member(
                 entry.certificate = Some(certificate.clone());
             });
             let (event, why) = (Event::Sunk, &certificate.summary);
-            if certificate.kind != CertificateKind::Refused {
+            let Some(refusal) = certificate.refusal() else {
                 return ready(sunk, event, attempt.purpose, terms);
-            }
-            match certificate.evidence["relays_fault"] == true {
+            };
+            match refusal["relays_fault"] == true {
                 true if is_alone(attempt) => doubt(sunk, event, attempt, RELAY, why, terms),
                 true => ready(sunk, event, attempt.purpose, terms),
                 false => charge(sunk, event, attempt.purpose, "refused", why, terms),
@@ -118,14 +118,15 @@ fn is_its_own(attempt: &Attempt, terms: &Terms<'_>) -> bool {
 
 fn paid(attempt: &Attempt, base: Move, landing: &Landing, index: usize, terms: &Terms<'_>) -> Move {
     let outcome = outcome(landing, index);
+    let mut base = base;
+    base.tx_hash = Some(landing.hash_of(attempt).to_owned());
+    let landed_as = base.tx_hash.clone();
     if outcome == Outcome::Done {
-        let mut paid = fire(base, Event::Landed).with(|entry| {
-            entry.tx_hash = Some(attempt.hash.clone());
-        });
+        let mut paid = fire(base, Event::Landed).with(|entry| entry.tx_hash = landed_as);
         paid.error = None;
         return paid;
     }
-    let unpaid = base.note(Note::Unpaid).with(|entry| entry.tx_hash = Some(attempt.hash.clone()));
+    let unpaid = base.note(Note::Unpaid).with(|entry| entry.tx_hash = landed_as);
     match outcome {
         Outcome::Unprepared { message } => {
             guard::met(Guard::UnpreparedAgain);
@@ -170,8 +171,9 @@ fn prepared(
     match outcome(landing, index) {
         Outcome::Done => {
             let kept = end(base, ClaimEnd::Keep);
-            let mut prepared = fire(kept, Event::Prepared)
-                .with(|entry| entry.tx_hash = Some(attempt.hash.clone()));
+            let landed_as = landing.hash_of(attempt).to_owned();
+            let mut prepared =
+                fire(kept, Event::Prepared).with(|entry| entry.tx_hash = Some(landed_as));
             // What held up the preparation says nothing of the payment.
             prepared.error = None;
             fire(prepared, Event::Enqueued).due(Some(terms.ready_due_ms))

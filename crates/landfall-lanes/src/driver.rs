@@ -25,7 +25,7 @@ use crate::resolve::{Carried, Ended, Resolve};
 
 /// Why a driver stopped serving its lane.
 #[derive(Debug, PartialEq, Eq)]
-enum Leave {
+pub(crate) enum Leave {
     Stop,
     /// The lease went to somebody else, or what was stored is not known: start over.
     Again,
@@ -72,7 +72,7 @@ impl Driver {
     }
 
     /// Whether anything may be signed on this lane now. Asked again right before it is stored.
-    fn may_sign(&self) -> bool {
+    pub fn may_sign(&self) -> bool {
         self.handle.signing
             && self.handle.halted.get().is_none()
             && self.handle.ledger.cleared.get()
@@ -147,7 +147,7 @@ impl Driver {
         }
     }
 
-    fn owner(&self) -> &dyn Owner {
+    pub fn owner(&self) -> &dyn Owner {
         self.handle.ledger.owner.as_ref()
     }
 
@@ -194,14 +194,23 @@ impl Driver {
 
     fn launch(&self, held: &mut HeldLane, carried: Carried, fresh: bool) {
         let attempt = &carried.attempt;
-        let age_ms = self.shared.clock.now_ms().saturating_sub(attempt.opened_ms);
-        let since_ms = self.shared.clock.monotonic_ms().saturating_sub(age_ms);
-        let standing = if fresh { Standing::Leaving } else { Standing::Unsure };
+        let (now_ms, monotonic_ms) = (self.shared.clock.now_ms(), self.shared.clock.monotonic_ms());
+        let here_ms = |at_ms: u64| monotonic_ms.saturating_sub(now_ms.saturating_sub(at_ms));
+        let varied_ms =
+            attempt.variants.last().map_or(attempt.opened_ms, |newest| newest.opened_ms);
         let (nonce, purpose) = (attempt.nonce, attempt.purpose);
-        held.board(attempt.hash.clone(), nonce, InFlight { since_ms, purpose, standing });
+        let in_flight = InFlight {
+            since_ms: here_ms(attempt.opened_ms),
+            purpose,
+            standing: if fresh { Standing::Leaving } else { Standing::Unsure },
+            varied_ms: here_ms(varied_ms),
+            cancelled: attempt.is_cancelled(),
+        };
+        let variants = held.board(attempt, in_flight);
         let after = held.predecessor(nonce);
-        // A fence is sent to overtake.
-        let in_order = fresh && purpose != Purpose::Fence;
+        // A fence is sent to overtake; where attempts queue, the ledger keeps them in order.
+        let overtakes = self.handle.ledger.manner.order == Order::Overtakes;
+        let in_order = fresh && purpose != Purpose::Fence && overtakes;
         let resolve = Resolve {
             shared: self.shared.clone(),
             handle: self.handle.clone(),
@@ -209,7 +218,10 @@ impl Driver {
             base: held.lane.base_nonce,
             carried,
             fresh,
-            after: after.filter(|_| in_order && self.handle.ledger.manner.order != Order::Free),
+            after: after.filter(|_| in_order),
+            variants,
+            refused: None,
+            members_known: true,
             progress: held.progress_in.clone(),
         };
         held.tasks.spawn(async move { Report::Resolved(resolve.run().await) });
@@ -258,11 +270,12 @@ impl Driver {
         }
     }
 
-    /// Opens a fence when an attempt has been adrift for too long.
+    /// Opens a fence when an attempt has been adrift for too long, or seeks other bytes for it.
     async fn tick(&self, held: &mut HeldLane) -> Option<Leave> {
         let now_ms = self.shared.clock.monotonic_ms();
         let manner = &self.handle.ledger.manner;
-        held.next_tick_ms = now_ms + manner.fence_after_ms.clamp(20, 1_000) / 4;
+        let patience_ms = manner.fence_after_ms.min(manner.replace_after_ms);
+        held.next_tick_ms = now_ms + patience_ms.clamp(20, 1_000) / 4;
         let in_flight: Vec<&InFlight> = held.in_flight.values().collect();
         let may_sign = self.may_sign() && held.next.is_some();
         if may_sign && gate::needs_fence(manner, &in_flight, now_ms) {
@@ -270,13 +283,15 @@ impl Driver {
             let fence = Batch { purpose: Purpose::Fence, members: Vec::new() };
             return self.open(held, fence).await;
         }
-        None
+        self.vary(held).await
     }
 
     /// Steps 2 to 4: sign, store, and only then let it go.
     async fn open(&self, held: &mut HeldLane, mut batch: Batch) -> Option<Leave> {
         loop {
-            let Some(nonce) = held.next.filter(|_| self.may_sign()) else {
+            let has_room = held.room(&self.handle.ledger.manner) > 0;
+            let passes = has_room || batch.purpose == Purpose::Fence;
+            let Some(nonce) = held.next.filter(|_| passes && self.may_sign()) else {
                 self.owner().returned(batch, "the lane may not sign now");
                 return None;
             };
@@ -311,24 +326,21 @@ impl Driver {
                     }
                 }
                 Ok(Opened::Behind(why)) => {
-                    guard::met(Guard::OpenedBehind);
-                    self.shared.suspect(&format!("the store has forgotten something: {why}"));
                     self.owner().returned(batch, "the store is behind");
-                    return Some(Leave::Again);
+                    return Some(self.behind(&why));
                 }
                 Ok(Opened::Restarted) => {
-                    guard::met(Guard::OpenedRestarted);
-                    self.shared.restarted();
                     self.owner().returned(batch, "the store has lived on in another process");
-                    return Some(Leave::Again);
+                    return Some(self.restarted());
                 }
-                Ok(refused @ (Opened::Fenced(_) | Opened::StaleNonce)) => {
-                    if matches!(refused, Opened::Fenced(_)) {
-                        guard::met(Guard::OpenedFenced);
-                    }
-                    tracing::info!(lane = %self.handle.id, ?refused, "an attempt was refused");
+                Ok(Opened::Fenced(why)) => {
+                    guard::met(Guard::OpenedFenced);
                     self.owner().returned(batch, "the lane has another holder");
-                    return Some(Leave::Again);
+                    return Some(self.outdated(&why));
+                }
+                Ok(Opened::StaleNonce) => {
+                    self.owner().returned(batch, "the lane has another holder");
+                    return Some(self.outdated("its nonce is not the lane's next"));
                 }
                 Err(error) => {
                     // It may have been stored: recovery will find it, or the sweeper its members.
@@ -340,6 +352,26 @@ impl Driver {
                 }
             }
         }
+    }
+
+    /// The store has forgotten what this process knows.
+    pub fn behind(&self, why: &str) -> Leave {
+        guard::met(Guard::OpenedBehind);
+        self.shared.suspect(&format!("the store has forgotten something: {why}"));
+        Leave::Again
+    }
+
+    /// The store lives on in another process.
+    pub fn restarted(&self) -> Leave {
+        guard::met(Guard::OpenedRestarted);
+        self.shared.restarted();
+        Leave::Again
+    }
+
+    /// What this driver knows of the lane is old.
+    pub fn outdated(&self, why: &str) -> Leave {
+        tracing::info!(lane = %self.handle.id, why, "the store refuses what was signed");
+        Leave::Again
     }
 
     /// What is to be stored before the batch may be sent.
@@ -366,7 +398,7 @@ impl Driver {
     }
 
     /// Remembers the attempt outside the store; nothing is sent before that is done.
-    fn mark(&self, epoch: Epoch, attempt: &Attempt) -> Result<(), String> {
+    pub fn mark(&self, epoch: Epoch, attempt: &Attempt) -> Result<(), String> {
         let written = self.shared.high_water.record(&attempt.lane, epoch, attempt.mark());
         if written.is_ok() {
             self.owner().calm("high_water");

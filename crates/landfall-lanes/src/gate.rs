@@ -1,10 +1,12 @@
 //! The gate: what a lane may sign, as pure functions of its manner and what it has in flight.
 //!
 //! **Rule:** an attempt that may or may not have arrived closes the window, wherever a later one
-//! can outlive it or has to wait behind it. Only a fence passes a closed gate.
+//! can outlive it or has to wait behind it. Only a fence passes a closed gate; other bytes for an
+//! attempt that is in flight need none.
 //! Not here: leases, halts and suspicion, which close every gate (`driver`).
 
 use landfall_core::Purpose;
+use landfall_core::attempt::VariantKind;
 use landfall_core::ledger::{Manner, Order};
 
 /// How far an open attempt has come, as this process knows it.
@@ -16,6 +18,9 @@ pub enum Standing {
     Sent,
     /// It may have arrived, or may never have left.
     Unsure,
+    /// Its bytes can never enter the ledger, on which others queue behind it: something else must
+    /// use its nonce.
+    Refused,
     /// In a block, or passed by one that is.
     Included,
 }
@@ -27,6 +32,10 @@ pub struct InFlight {
     pub since_ms: u64,
     pub purpose: Purpose,
     pub standing: Standing,
+    /// When other bytes for it were last signed, or sought in vain; at first when it was opened.
+    pub varied_ms: u64,
+    /// Whether some of its bytes cancel it.
+    pub cancelled: bool,
 }
 
 /// How many more attempts the lane may sign.
@@ -35,8 +44,10 @@ pub fn room(manner: &Manner, in_flight: impl IntoIterator<Item = Standing>) -> u
     for standing in in_flight {
         match standing {
             Standing::Included => {}
-            Standing::Unsure if manner.order != Order::Free => return 0,
-            Standing::Leaving | Standing::Sent | Standing::Unsure => waiting += 1,
+            Standing::Unsure | Standing::Refused if manner.order != Order::Free => return 0,
+            Standing::Leaving | Standing::Sent | Standing::Unsure | Standing::Refused => {
+                waiting += 1;
+            }
         }
     }
     manner.window.saturating_sub(waiting)
@@ -48,7 +59,7 @@ pub fn is_adrift(manner: &Manner, attempt: &InFlight, now_ms: u64) -> bool {
     let patience_ms = match attempt.standing {
         // In a block is no fate: what should be final by then is of unknown fate, too.
         Standing::Included => manner.finality_ms,
-        Standing::Leaving | Standing::Sent | Standing::Unsure => {
+        Standing::Leaving | Standing::Sent | Standing::Unsure | Standing::Refused => {
             manner.inclusion_ms.min(manner.fence_after_ms)
         }
     };
@@ -67,6 +78,20 @@ pub fn needs_fence(manner: &Manner, in_flight: &[&InFlight], now_ms: u64) -> boo
         && in_flight.iter().any(|attempt| adrift(attempt))
         && !in_flight.iter().any(|attempt| fenced(attempt))
         && newest_is_old
+}
+
+/// Which other bytes are due for it, if any: nothing behind it lands before it does. Once it is
+/// cancelled it stays so, since what was done twice on better terms each time might never end.
+pub fn variant_due(manner: &Manner, attempt: &InFlight, now_ms: u64) -> Option<VariantKind> {
+    let is_old = attempt.varied_ms + manner.replace_after_ms <= now_ms;
+    match attempt.standing {
+        _ if manner.order != Order::Queues => None,
+        Standing::Included => None,
+        Standing::Refused if !attempt.cancelled => Some(VariantKind::Cancels),
+        _ if !is_old => None,
+        _ if attempt.cancelled => Some(VariantKind::Cancels),
+        _ => Some(VariantKind::Replaces),
+    }
 }
 
 #[cfg(test)]
@@ -93,12 +118,14 @@ mod tests {
 
     #[test]
     fn an_unsure_attempt_closes_the_window_unless_attempts_are_free_of_each_other() {
-        let room = |order| room(&manner(order, 3), [Standing::Included, Standing::Unsure]);
-        assert_eq!(ALL.map(room), [0, 0, 2]);
+        for unsure in [Standing::Unsure, Standing::Refused] {
+            let room = |order| room(&manner(order, 3), [Standing::Included, unsure]);
+            assert_eq!(ALL.map(room), [0, 0, 2]);
+        }
     }
 
     fn in_flight(since_ms: u64, purpose: Purpose, standing: Standing) -> InFlight {
-        InFlight { since_ms, purpose, standing }
+        InFlight { since_ms, purpose, standing, varied_ms: since_ms, cancelled: false }
     }
 
     #[test]
@@ -117,6 +144,31 @@ mod tests {
         assert!(!due(Order::Overtakes, &[&lost, &fence]));
         assert!(!due(Order::Overtakes, &[&lost, &young]), "which decides it by landing");
         assert!(!needs_fence(&manner(Order::Overtakes), &[&lost], 59));
+    }
+
+    #[test]
+    fn other_bytes_are_due_where_attempts_queue_and_the_newest_are_in_no_block_for_long() {
+        let manner = |order| Manner { replace_after_ms: 30, ..manner(order, 3) };
+        let sent = in_flight(0, Purpose::Pay, Standing::Sent);
+        let due = |attempt: &InFlight, now_ms| variant_due(&manner(Order::Queues), attempt, now_ms);
+        let everywhere = |order| variant_due(&manner(order), &sent, 30);
+        assert_eq!(ALL.map(everywhere), [None, Some(VariantKind::Replaces), None]);
+        assert_eq!(due(&sent, 29), None);
+        let again = InFlight { varied_ms: 25, ..sent.clone() };
+        assert_eq!([54, 55].map(|now| due(&again, now)), [None, Some(VariantKind::Replaces)]);
+        assert_eq!(due(&in_flight(0, Purpose::Pay, Standing::Included), 99), None);
+    }
+
+    #[test]
+    fn what_can_never_land_is_cancelled_at_once_and_what_is_cancelled_stays_so() {
+        let manner = Manner { replace_after_ms: 30, ..manner(Order::Queues, 3) };
+        let due = |attempt: &InFlight, now_ms| variant_due(&manner, attempt, now_ms);
+        let refused = in_flight(0, Purpose::Pay, Standing::Refused);
+        assert_eq!(due(&refused, 0), Some(VariantKind::Cancels));
+        let cancelled = InFlight { cancelled: true, varied_ms: 5, ..refused };
+        assert_eq!([34, 35].map(|now| due(&cancelled, now)), [None, Some(VariantKind::Cancels)]);
+        let sent = InFlight { standing: Standing::Sent, ..cancelled };
+        assert_eq!(due(&sent, 35), Some(VariantKind::Cancels));
     }
 
     #[test]

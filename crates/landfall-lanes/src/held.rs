@@ -4,8 +4,10 @@
 
 use std::collections::BTreeMap;
 
+use landfall_core::attempt::{Variant, VariantKind};
 use landfall_core::ledger::{Manner, Waiting};
-use landfall_core::{Epoch, Lane, Nonce};
+use landfall_core::wound::{self, Wound};
+use landfall_core::{Attempt, AttemptId, Epoch, Lane, Nonce};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -36,11 +38,14 @@ pub(crate) enum Signal {
     Tick,
 }
 
-/// Whether an attempt in flight has left.
-struct Departure {
+/// The way to the task that pursues an attempt in flight.
+struct Pursuit {
+    id: AttemptId,
     hash: String,
     /// True once a node has it, or nobody need wait for it any more.
     departed: Watched<bool>,
+    /// Other bytes for it, once they are stored.
+    variants: mpsc::UnboundedSender<Variant>,
 }
 
 /// A lane as long as one lease lasts.
@@ -55,7 +60,7 @@ pub(crate) struct HeldLane {
     /// The ledger or the store contradicts us here: begin again once the lanes are cleared.
     pub suspected: bool,
     pub in_flight: BTreeMap<Nonce, InFlight>,
-    departures: BTreeMap<Nonce, Departure>,
+    pursuits: BTreeMap<Nonce, Pursuit>,
     pub tasks: JoinSet<Report>,
     pub progress_in: mpsc::UnboundedSender<(Nonce, Standing)>,
     progress: mpsc::UnboundedReceiver<(Nonce, Standing)>,
@@ -80,7 +85,7 @@ impl HeldLane {
             floor: Nonce(0),
             suspected: false,
             in_flight: BTreeMap::new(),
-            departures: BTreeMap::new(),
+            pursuits: BTreeMap::new(),
             tasks: JoinSet::new(),
             progress_in,
             progress,
@@ -122,34 +127,67 @@ impl HeldLane {
 
     /// How many more attempts may be signed.
     pub fn room(&self, manner: &Manner) -> usize {
-        gate::room(manner, self.in_flight.values().map(|attempt| attempt.standing))
+        let standings = self.in_flight.values().map(|attempt| match attempt.standing {
+            Standing::Unsure if wound::is(Wound::SignedPastUnsure) => Standing::Sent,
+            standing => standing,
+        });
+        gate::room(manner, standings)
     }
 
-    pub fn board(&mut self, hash: String, nonce: Nonce, attempt: InFlight) {
-        self.departures.insert(nonce, Departure { hash, departed: Watched::new(false) });
-        self.in_flight.insert(nonce, attempt);
+    /// Takes up an attempt; what comes back tells of other bytes for it.
+    pub fn board(
+        &mut self,
+        attempt: &Attempt,
+        in_flight: InFlight,
+    ) -> mpsc::UnboundedReceiver<Variant> {
+        let (variants, stored) = mpsc::unbounded_channel();
+        let (id, hash) = (attempt.id, attempt.hash.clone());
+        let pursuit = Pursuit { id, hash, departed: Watched::new(false), variants };
+        self.pursuits.insert(attempt.nonce, pursuit);
+        self.in_flight.insert(attempt.nonce, in_flight);
+        stored
+    }
+
+    /// The attempt in flight under the nonce, by id and hash.
+    pub fn attempt_at(&self, nonce: Nonce) -> Option<(AttemptId, &str)> {
+        self.pursuits.get(&nonce).map(|pursuit| (pursuit.id, pursuit.hash.as_str()))
+    }
+
+    /// Other bytes for an attempt were sought at this time, and these were stored, if any.
+    pub fn vary(&mut self, nonce: Nonce, variant: Option<Variant>, now_ms: u64) {
+        let (Some(attempt), Some(pursuit)) =
+            (self.in_flight.get_mut(&nonce), self.pursuits.get(&nonce))
+        else {
+            return;
+        };
+        attempt.varied_ms = now_ms;
+        if let Some(variant) = variant {
+            attempt.cancelled |= variant.kind == VariantKind::Cancels;
+            // Whoever pursues it may have ended; then it is decided.
+            let _ = pursuit.variants.send(variant);
+        }
     }
 
     /// What tells that the attempt before this one has left, if it has not yet.
     pub fn predecessor(&self, nonce: Nonce) -> Option<Watcher<bool>> {
-        let (_, before) = self.departures.range(..nonce).next_back()?;
+        let (_, before) = self.pursuits.range(..nonce).next_back()?;
         (!before.departed.get()).then(|| before.departed.watch())
     }
 
     pub fn unload(&mut self, nonce: Nonce) {
         self.in_flight.remove(&nonce);
-        if let Some(departure) = self.departures.remove(&nonce) {
-            departure.departed.set(true);
+        if let Some(pursuit) = self.pursuits.remove(&nonce) {
+            pursuit.departed.set(true);
         }
     }
 
     /// Everything whose fate is waited for.
     pub fn waiting(&self) -> Vec<Waiting> {
-        let in_flight = self.in_flight.iter().zip(self.departures.values());
-        let waiting = in_flight.map(|((nonce, attempt), departure)| Waiting {
+        let in_flight = self.in_flight.iter().zip(self.pursuits.values());
+        let waiting = in_flight.map(|((nonce, attempt), pursuit)| Waiting {
             lane: self.lane.id.clone(),
             nonce: *nonce,
-            hash: departure.hash.clone(),
+            hash: pursuit.hash.clone(),
             included: attempt.standing == Standing::Included,
         });
         waiting.collect()
@@ -166,10 +204,10 @@ impl HeldLane {
         if let Some(attempt) = self.in_flight.get_mut(&nonce) {
             attempt.standing = standing;
         }
-        if let (Standing::Sent | Standing::Included, Some(departure)) =
-            (standing, self.departures.get(&nonce))
+        if let (Standing::Sent | Standing::Included, Some(pursuit)) =
+            (standing, self.pursuits.get(&nonce))
         {
-            departure.departed.set(true);
+            pursuit.departed.set(true);
         }
     }
 }

@@ -21,9 +21,11 @@ mod lease;
 mod owner;
 mod patience;
 mod reconcile;
+mod record;
 mod resolve;
 mod settings;
 mod supervise;
+mod vary;
 pub mod watched;
 mod watchman;
 

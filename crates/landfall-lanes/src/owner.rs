@@ -4,7 +4,7 @@
 //! means for the transfers it carries.
 
 use async_trait::async_trait;
-use landfall_core::attempt::{Shortage, Signed};
+use landfall_core::attempt::{Shortage, Signed, VariantKind};
 use landfall_core::ledger::RailError;
 use landfall_core::{Attempt, Fate, LaneId, Move, Nonce, Purpose, Transfer, TransferId};
 
@@ -16,15 +16,33 @@ pub struct Batch {
     pub members: Vec<Transfer>,
 }
 
-/// The owner of the transfers. All calls but [`Owner::sign`] and [`Owner::settled`] MUST return at
-/// once.
+/// The owner of the transfers. Calls that are not `async` MUST return at once.
 #[async_trait]
 pub trait Owner: Send + Sync + 'static {
     /// Builds and signs. Nothing has left the process on return. Action `i` is for member `i`.
     async fn sign(&self, batch: &Batch, lane: &LaneId, nonce: Nonce) -> Result<Signed, RailError>;
 
+    /// Builds and signs other bytes under the attempt's nonce; none if no better terms are to be
+    /// had. Nothing has left the process on return.
+    async fn sign_variant(
+        &self,
+        attempt: &Attempt,
+        members: &[Transfer],
+        kind: VariantKind,
+    ) -> Result<Option<Signed>, RailError>;
+
     /// The members' moves when their attempt is stored, in order.
     fn opening(&self, batch: &Batch, hash: &str, now_ms: u64) -> Vec<Move>;
+
+    /// The members' moves when their attempt is seen in a block, or is in none any more: of those
+    /// whom it changes. They stay with the attempt.
+    fn sighted(
+        &self,
+        attempt: &Attempt,
+        members: &[Transfer],
+        included: bool,
+        now_ms: u64,
+    ) -> Vec<Move>;
 
     /// The members' moves when their attempt is decided, in order. MUST cover every member.
     fn settling(

@@ -51,7 +51,9 @@ pub(crate) async fn explain(
     let explained = match store.attempt_at(&lane.id, used).await? {
         None => false,
         Some(attempt) => match &attempt.fate {
-            Some(Fate::Sunk(certificate)) => certificate.kind == CertificateKind::Operator,
+            Some(Fate::Sunk(certificate)) => {
+                matches!(certificate.kind, CertificateKind::Operator | CertificateKind::Cancelled)
+            }
             Some(Fate::Landed(_)) | None => true,
         },
     };

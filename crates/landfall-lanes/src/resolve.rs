@@ -2,15 +2,16 @@
 //!
 //! **Invariant:** a refusal counts only for the very first broadcast of bytes that this process
 //! itself has just stored. After a crash one may have been made, so recovery never believes it.
-//! **Invariant:** the same bytes are sent again and again; nothing here ever signs.
+//! **Invariant:** only stored bytes are sent, again and again, the newest of them; nothing here ever
+//! signs.
+//! Not here: writing down what is found out (`record`).
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use landfall_core::attempt::Sighting;
+use landfall_core::attempt::Variant;
 use landfall_core::guard::{self, Guard};
-use landfall_core::ledger::{Broadcast, Later, Look, Manner};
-use landfall_core::store::{Settled, Settlement, Sight, StoreError};
+use landfall_core::ledger::{Broadcast, Later, Look, Manner, Order, Refusal};
 use landfall_core::wound::{self, Wound};
 use landfall_core::{
     Attempt, Certificate, CertificateKind, Epoch, Fate, Landing, Nonce, Purpose, Transfer,
@@ -44,7 +45,7 @@ pub(crate) enum Ended {
 }
 
 /// What one look or broadcast told.
-enum Seen {
+pub(crate) enum Seen {
     Fate(Fate),
     Foreign(String),
     Included,
@@ -70,6 +71,12 @@ pub(crate) struct Resolve {
     pub fresh: bool,
     /// Tells that the attempt before this one has left, if that is to be waited for.
     pub after: Option<Watcher<bool>>,
+    /// Other bytes for it, as they are stored.
+    pub variants: mpsc::UnboundedReceiver<Variant>,
+    /// Why its own bytes can never enter the ledger, on which others queue behind it.
+    pub refused: Option<Refusal>,
+    /// Whether its members are as the store has them.
+    pub members_known: bool,
     /// Tells the lane how far the attempt has come.
     pub progress: mpsc::UnboundedSender<(Nonce, Standing)>,
 }
@@ -81,6 +88,8 @@ enum Woken {
     Passed,
     /// The time is over, or somebody nudged: what blocked the relay may be gone.
     Elapsed,
+    /// There are other bytes to be sent.
+    Varied,
 }
 
 impl Resolve {
@@ -118,7 +127,7 @@ impl Resolve {
                         continue;
                     }
                     // In a block that does not become final: a node may show a fork for ever.
-                    self.tell(Standing::Unsure);
+                    self.tell_unsure();
                     self.pause(wait_ms).await;
                 }
                 Seen::Sent | Seen::Unknown | Seen::Silent => {
@@ -128,13 +137,17 @@ impl Resolve {
                         Seen::Sent => wait_ms.max(manner.inclusion_ms / 2),
                         _ => wait_ms,
                     };
-                    if self.until_passed(patience_ms).await == Woken::Passed {
-                        seen = self.search(true).await;
-                        if !matches!(seen, Seen::Unknown | Seen::Silent) {
-                            continue;
+                    match self.until_passed(patience_ms).await {
+                        Woken::Passed => {
+                            seen = self.search(true).await;
+                            if !matches!(seen, Seen::Unknown | Seen::Silent) {
+                                continue;
+                            }
+                            // Whatever passed is not known yet; once in a wait is enough.
+                            self.pause(wait_ms).await;
                         }
-                        // Whatever passed is not known yet; once in a wait is enough.
-                        self.pause(wait_ms).await;
+                        Woken::Varied => wait_ms = 0,
+                        Woken::Elapsed => {}
                     }
                 }
             }
@@ -156,9 +169,11 @@ impl Resolve {
         }
     }
 
-    /// The same bytes again.
+    /// Stored bytes again, or for the first time those of a variant.
     async fn repeat(&mut self, round: &mut u32) -> Seen {
         match self.broadcast(round).await {
+            // Where attempts queue only a nonce that is used decides anything, which a pulse tells.
+            Seen::Sent if self.queues() => Seen::Sent,
             Seen::Unknown | Seen::Sent => self.search(false).await,
             seen => seen,
         }
@@ -172,6 +187,10 @@ impl Resolve {
         }
     }
 
+    fn queues(&self) -> bool {
+        self.handle.ledger.manner.order == Order::Queues
+    }
+
     /// Whether it still waits for its fate, as the store has it: an operator may have decided it,
     /// and then it must not be sent any more. None if that cannot be told now.
     async fn is_open(&self) -> Option<bool> {
@@ -182,7 +201,7 @@ impl Resolve {
         same.map(|stored| stored.fate.is_none())
     }
 
-    fn ended_elsewhere(&self) -> Ended {
+    pub fn ended_elsewhere(&self) -> Ended {
         guard::met(Guard::SettledElsewhere);
         let attempt = &self.carried.attempt;
         self.handle.overcome(TroubleAt::Settling(attempt.nonce));
@@ -192,12 +211,25 @@ impl Resolve {
     }
 
     /// Waits for the ledger to use its nonce, for a while.
-    async fn until_passed(&self, ms: u64) -> Woken {
+    async fn until_passed(&mut self, ms: u64) -> Woken {
         let (mut seen, nonce) = (self.handle.seen.watch(), self.carried.attempt.nonce);
+        let nudge = self.handle.nudge.clone();
         tokio::select! {
             biased;
-            _ = self.pause(ms) => Woken::Elapsed,
+            Some(variant) = self.variants.recv() => {
+                self.carried.attempt.variants.push(variant);
+                Woken::Varied
+            }
+            _ = nudge.notified() => Woken::Elapsed,
+            _ = self.shared.clock.sleep(Duration::from_millis(ms)) => Woken::Elapsed,
             _ = seen.until(|seen| seen.included.has(nonce)) => Woken::Passed,
+        }
+    }
+
+    /// Learns of all other bytes that are stored: whatever is asked of the ledger is asked of them.
+    fn learn_variants(&mut self) {
+        while let Ok(variant) = self.variants.try_recv() {
+            self.carried.attempt.variants.push(variant);
         }
     }
 
@@ -212,7 +244,7 @@ impl Resolve {
     }
 
     /// Ends early when nudged: what blocked the relay may be gone.
-    async fn pause(&self, ms: u64) {
+    pub async fn pause(&self, ms: u64) {
         tokio::select! {
             biased;
             _ = self.handle.nudge.notified() => {}
@@ -221,22 +253,41 @@ impl Resolve {
     }
 
     async fn broadcast(&mut self, round: &mut u32) -> Seen {
+        self.learn_variants();
         let first = std::mem::take(&mut self.fresh);
         let answer = self.handle.ledger.ledger.broadcast(&self.carried.attempt, *round).await;
         *round += 1;
         match answer {
+            Broadcast::Refused(refusal) if !self.carried.attempt.variants.is_empty() => {
+                // Of these bytes only: others of the attempt may land.
+                tracing::info!(
+                    tx = %self.carried.attempt.hash, reason = %refusal.reason, "a variant is refused"
+                );
+                if wound::is(Wound::VariantRefusedSinks) {
+                    return Seen::Fate(unproven());
+                }
+                self.tell_unsure();
+                Seen::Unknown
+            }
+            Broadcast::Refused(refusal) if self.queues() => {
+                // Its nonce must be used before anything behind it can land: by a cancel, which
+                // decides it, whether or not these bytes were sent before.
+                tracing::warn!(
+                    tx = %self.carried.attempt.hash, reason = %refusal.reason, "to be cancelled"
+                );
+                self.refused = Some(refusal);
+                self.tell_unsure();
+                Seen::Unknown
+            }
             Broadcast::Refused(refusal) if first || wound::is(Wound::RefusedTooLate) => {
                 guard::met(Guard::RefusedForCertain);
                 tracing::warn!(
                     tx = %self.carried.attempt.hash, reason = %refusal.reason, "refused for certain"
                 );
-                let evidence = serde_json::json!({
-                    "reason": refusal.reason, "relays_fault": refusal.relays_fault,
-                });
                 Seen::Fate(Fate::Sunk(Certificate {
                     kind: CertificateKind::Refused,
                     summary: format!("refused at its first broadcast: {}", refusal.reason),
-                    evidence,
+                    evidence: refusal.evidence(),
                 }))
             }
             Broadcast::Refused(_) => {
@@ -250,7 +301,7 @@ impl Resolve {
             Broadcast::Sent(Some(look)) => self.weigh(look).await,
             Broadcast::Unsure { cause, shortage } => {
                 tracing::debug!(tx = %self.carried.attempt.hash, %cause, "unsure");
-                self.tell(Standing::Unsure);
+                self.tell_unsure();
                 if let Some(shortage) = shortage {
                     self.handle.ledger.owner.shortage(shortage, &cause);
                 }
@@ -263,6 +314,7 @@ impl Resolve {
     }
 
     async fn look(&mut self, passed: bool) -> Seen {
+        self.learn_variants();
         match self.handle.ledger.ledger.look(&self.carried.attempt, passed).await {
             Ok(look) => self.weigh(look).await,
             Err(error) => {
@@ -273,6 +325,7 @@ impl Resolve {
     }
 
     async fn inquest(&mut self) -> Seen {
+        self.learn_variants();
         let attempt = &self.carried.attempt;
         let later = self.shared.store.attempts_after(&attempt.lane, attempt.nonce, LATER_MAX).await;
         let (fenced, later): (bool, Vec<Later>) = match later {
@@ -297,106 +350,66 @@ impl Resolve {
         match look {
             Look::Landed(landing) => self.landed(landing),
             Look::Sunk(certificate) => Seen::Fate(Fate::Sunk(certificate)),
-            Look::Foreign(reason) if self.base >= Some(self.carried.attempt.nonce) => {
-                // The lane was adopted since. This attempt stays adrift until an operator decides.
-                let tx = &self.carried.attempt.hash;
+            Look::Foreign(foreign) if self.base >= Some(self.carried.attempt.nonce) => {
+                // The lane was adopted since: what is proven counts.
+                if let Some(certificate) = foreign.certificate {
+                    return Seen::Fate(Fate::Sunk(certificate));
+                }
+                // This attempt stays adrift until an operator decides.
+                let (tx, reason) = (&self.carried.attempt.hash, &foreign.reason);
                 tracing::warn!(tx, reason, "only an operator can decide");
                 Seen::Unknown
             }
             Look::Foreign(_) if wound::is(Wound::ForeignUnheeded) => Seen::Unknown,
-            Look::Foreign(reason) => Seen::Foreign(reason),
+            Look::Foreign(foreign) => Seen::Foreign(foreign.reason),
             Look::Adrift { sightings, .. } if !sightings.is_empty() => {
                 self.sighted(sightings).await
             }
             Look::Adrift { .. } if wound::is(Wound::NewBytesWhileAdrift) => Seen::Fate(unproven()),
             Look::Adrift { .. } => {
-                self.tell(Standing::Unsure);
-                Seen::Unknown
+                self.tell_unsure();
+                self.show_members(Vec::new(), false).await.unwrap_or(Seen::Unknown)
             }
         }
     }
 
     /// Which member was paid must be told for each: silence about one proves nothing.
     fn landed(&self, landing: Landing) -> Seen {
+        let attempt = &self.carried.attempt;
+        let stored = |hash: &String| attempt.hashes().any(|known| known == hash);
+        if let Some(hash) = landing.hash.as_ref().filter(|hash| !stored(hash)) {
+            if wound::is(Wound::ContentUnheeded) {
+                return Seen::Fate(unproven());
+            }
+            // It is ours by what it does, and its members are paid; who knows what else is gone.
+            let reason = format!(
+                "{hash} landed with nonce {} of {} and does what {} was to do, but is not stored",
+                attempt.nonce, attempt.lane, attempt.hash
+            );
+            self.shared.suspect(&reason);
+        }
         let (outcomes, members) = (landing.outcomes.len(), self.carried.members.len());
         if outcomes == members {
             return Seen::Fate(Fate::Landed(landing));
         }
         let message = format!(
             "{} landed with {outcomes} outcomes for {members} members; it is left open",
-            self.carried.attempt.hash
+            attempt.hash
         );
         self.handle.ledger.owner.alert("outcomes_missing", message);
         Seen::Unknown
     }
 
-    /// A sighting is stored before anything relies on it: it vetoes a certificate later.
-    async fn sighted(&mut self, sightings: Vec<Sighting>) -> Seen {
-        let attempt = &mut self.carried.attempt;
-        for sighting in sightings {
-            if attempt.has_heard(&sighting) {
-                continue;
-            }
-            let sight = Sight {
-                attempt: attempt.id,
-                lane: attempt.lane.clone(),
-                epoch: self.epoch,
-                sightings: vec![sighting.clone()],
-                moves: Vec::new(),
-            };
-            match self.shared.store.sight(sight).await {
-                Ok(true) => attempt.sightings.push(sighting),
-                Ok(false) => return Seen::Fenced,
-                Err(_) => return Seen::Unknown,
-            }
-        }
-        self.tell(Standing::Included);
-        Seen::Included
-    }
-
-    fn tell(&self, standing: Standing) {
+    pub fn tell(&self, standing: Standing) {
         // The lane may be gone; then nobody waits for this.
         let _ = self.progress.send((self.carried.attempt.nonce, standing));
     }
 
-    async fn settle(&self, fate: Fate) -> Ended {
-        let Carried { attempt, members } = &self.carried;
-        let sunk = matches!(fate, Fate::Sunk(_));
-        let nonce = attempt.nonce;
-        loop {
-            let now_ms = self.shared.clock.now_ms();
-            let moves = self.handle.ledger.owner.settling(attempt, members, &fate, now_ms);
-            assert_eq!(moves.len(), members.len(), "every member of an attempt is settled");
-            let settlement = Settlement {
-                attempt: attempt.id,
-                lane: attempt.lane.clone(),
-                epoch: self.epoch,
-                fate: fate.clone(),
-                moves: moves.clone(),
-                now_ms,
-            };
-            match self.shared.store.settle(settlement).await {
-                Ok(Settled::Done { moved, released }) => {
-                    self.handle.overcome(TroubleAt::Settling(nonce));
-                    let owner = &self.handle.ledger.owner;
-                    owner.settled(attempt, members, &fate, moves, moved, released).await;
-                    return Ended::Settled { nonce, sunk };
-                }
-                Ok(Settled::AlreadyDecided) => return self.ended_elsewhere(),
-                Ok(Settled::Fenced) => {
-                    guard::met(Guard::SettledFenced);
-                    return Ended::Fenced;
-                }
-                Err(error) => {
-                    tracing::warn!(tx = %attempt.hash, %error, "settlement not stored yet");
-                    if matches!(error, StoreError::Corrupt(_)) {
-                        let trouble = format!("attempt {} cannot be settled: {error}", attempt.id);
-                        self.handle.meet(TroubleAt::Settling(nonce), trouble);
-                    }
-                    self.pause(self.shared.settings.retry_ms).await;
-                }
-            }
-        }
+    fn tell_unsure(&self) {
+        self.tell(match self.refused {
+            Some(_) => Standing::Refused,
+            None => Standing::Unsure,
+        });
     }
 }
 

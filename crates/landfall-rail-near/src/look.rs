@@ -19,7 +19,7 @@ use std::sync::Arc;
 use futures::future::join_all;
 use landfall_core::attempt::{Shortage, Sighting};
 use landfall_core::guard::{self, Guard};
-use landfall_core::rail::{Later, Look, RailError};
+use landfall_core::rail::{Foreign, Later, Look, RailError};
 use landfall_core::wound::{self, Wound};
 use landfall_core::{Attempt, Certificate, CertificateKind, Landing, Outcome, Purpose};
 use parking_lot::Mutex;
@@ -318,7 +318,7 @@ impl Looker {
         match before {
             Some(doubted) if !later.iter().any(|one| one.nonce.0 == doubted) => {
                 guard::met(Guard::ForeignNonce);
-                Look::Foreign(text)
+                Look::Foreign(Foreign { reason: text, certificate: None })
             }
             _ => adrift(text),
         }

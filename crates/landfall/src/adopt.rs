@@ -358,7 +358,8 @@ async fn land(desk: &Desk, fence: &Attempt) -> Result<Landing> {
         for _ in 0..FENCE_LOOKS {
             match desk.rail.look(fence, false).await {
                 Ok(Look::Landed(landing)) => return Ok(landing),
-                Ok(Look::Adrift { why, .. } | Look::Foreign(why)) => last = why,
+                Ok(Look::Adrift { why, .. }) => last = why,
+                Ok(Look::Foreign(foreign)) => last = foreign.reason,
                 Ok(Look::Sunk(certificate)) => last = certificate.summary,
                 Err(error) => last = error.to_string(),
             }

@@ -3,7 +3,9 @@
 use landfall_core::attempt::{BaseBlock, Certificate, Shortage};
 use landfall_core::guard;
 use landfall_core::near::{self, Payout};
-use landfall_core::{AttemptId, Epoch, LaneId, NewTransfer, Nonce, Payload, RailName, State};
+use landfall_core::{
+    AttemptId, CertificateKind, Epoch, LaneId, NewTransfer, Nonce, Payload, RailName, State,
+};
 use landfall_core::{TrailEvent, TransferId};
 
 use super::*;

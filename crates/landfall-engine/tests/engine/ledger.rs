@@ -7,8 +7,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use landfall_core::attempt::{BaseBlock, Landing, Outcome, Shortage, Sighting, Signed};
 use landfall_core::ledger::{
-    Broadcast, Later, Ledger, LedgerNonce, Look, Manner, Progress, RailError, Reach, Refusal,
-    Waiting,
+    Broadcast, Foreign, Later, Ledger, LedgerNonce, Look, Manner, Progress, RailError, Reach,
+    Refusal, Waiting,
 };
 use landfall_core::rail::{EndpointHealth, Funds, Rail};
 use landfall_core::{
@@ -281,7 +281,10 @@ impl Ledger for FakeRail {
                 summary: format!("passed by {}", later.hash),
                 evidence: serde_json::Value::Null,
             }),
-            None if later.is_empty() => Look::Foreign(format!("nonce {used} is not ours")),
+            None if later.is_empty() => Look::Foreign(Foreign {
+                reason: format!("nonce {used} is not ours"),
+                certificate: None,
+            }),
             None => Look::Adrift { why: "a later one is open".into(), sightings: Vec::new() },
         })
     }
