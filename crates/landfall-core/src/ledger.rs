@@ -191,15 +191,16 @@ pub trait Ledger: Send + Sync + 'static {
     /// Whether a stored lane of its rail is on this very ledger, whoever has its key.
     fn owns(&self, lane: &LaneId) -> bool;
 
-    /// Sends the newest of the stored bytes ([`Attempt::newest`]). MUST be safe to repeat, where its
-    /// manner says so. `round` counts up, so that a repeat can go by another endpoint. MUST send at most once per call and endpoint,
-    /// and to another one only if nothing left for the first, or it refused. `Refused` MUST be the
-    /// word of a quorum.
+    /// Sends the newest of the stored bytes ([`Attempt::newest`]). MUST be safe to repeat, where
+    /// its manner says so. `round` counts up, so that a repeat can go by another endpoint. MUST
+    /// send at most once per call and endpoint, and to another one only if nothing left for the
+    /// first, or it refused. `Refused` MUST be the word of a quorum.
     async fn broadcast(&self, attempt: &Attempt, round: u32) -> Broadcast;
 
-    /// Looks at one attempt, under each of its hashes; one call where it is known, and final. Never
-    /// a proof of death. `passed`: the ledger has used its nonce, so that it is worth waiting for it
-    /// to be final. `Landed` MUST be final and the word of a quorum; of a cancel it is `Sunk`.
+    /// Looks at one attempt, under each of its hashes; one call where it is known, and final.
+    /// Never a proof of death, but that a cancel of it landed. `passed`: the ledger has used its
+    /// nonce, so that it is worth waiting for it to be final. `Landed` MUST be final and the word
+    /// of a quorum.
     async fn look(&self, attempt: &Attempt, passed: bool) -> Result<Look, RailError>;
 
     /// Everything that can be told of an attempt that a look does not find. `later` are the lane's

@@ -220,6 +220,7 @@ impl Driver {
             fresh,
             after: after.filter(|_| in_order),
             variants,
+            taken: false,
             refused: None,
             members_known: true,
             progress: held.progress_in.clone(),

@@ -2,8 +2,8 @@
 //!
 //! **Invariant:** a refusal counts only for the very first broadcast of bytes that this process
 //! itself has just stored. After a crash one may have been made, so recovery never believes it.
-//! **Invariant:** only stored bytes are sent, again and again, the newest of them; nothing here ever
-//! signs.
+//! **Invariant:** only stored bytes are sent, again and again, the newest of them; nothing here
+//! ever signs.
 //! Not here: writing down what is found out (`record`).
 
 use std::sync::Arc;
@@ -73,6 +73,8 @@ pub(crate) struct Resolve {
     pub after: Option<Watcher<bool>>,
     /// Other bytes for it, as they are stored.
     pub variants: mpsc::UnboundedReceiver<Variant>,
+    /// Whether a node had it, as far as this process knows.
+    pub taken: bool,
     /// Why its own bytes can never enter the ledger, on which others queue behind it.
     pub refused: Option<Refusal>,
     /// Whether its members are as the store has them.
@@ -201,6 +203,18 @@ impl Resolve {
         same.map(|stored| stored.fate.is_none())
     }
 
+    /// Whether these bytes of it are stored, by us or by whoever has held the lane since. None if
+    /// that cannot be told now.
+    async fn is_stored(&mut self, hash: &str) -> Option<bool> {
+        let attempt = &mut self.carried.attempt;
+        let knows = |attempt: &Attempt| attempt.hashes().any(|known| known == hash);
+        if knows(attempt) {
+            return Some(true);
+        }
+        let stored = self.shared.store.attempt(attempt.id).await.ok()??;
+        Some(stored.hash == attempt.hash && knows(&stored))
+    }
+
     pub fn ended_elsewhere(&self) -> Ended {
         guard::met(Guard::SettledElsewhere);
         let attempt = &self.carried.attempt;
@@ -261,7 +275,7 @@ impl Resolve {
             Broadcast::Refused(refusal) if !self.carried.attempt.variants.is_empty() => {
                 // Of these bytes only: others of the attempt may land.
                 tracing::info!(
-                    tx = %self.carried.attempt.hash, reason = %refusal.reason, "a variant is refused"
+                    tx = %self.carried.attempt.hash, reason = %refusal.reason, "variant refused"
                 );
                 if wound::is(Wound::VariantRefusedSinks) {
                     return Seen::Fate(unproven());
@@ -269,9 +283,9 @@ impl Resolve {
                 self.tell_unsure();
                 Seen::Unknown
             }
-            Broadcast::Refused(refusal) if self.queues() => {
+            Broadcast::Refused(refusal) if self.queues() && !self.taken => {
                 // Its nonce must be used before anything behind it can land: by a cancel, which
-                // decides it, whether or not these bytes were sent before.
+                // decides it, even if these bytes were sent before.
                 tracing::warn!(
                     tx = %self.carried.attempt.hash, reason = %refusal.reason, "to be cancelled"
                 );
@@ -294,11 +308,16 @@ impl Resolve {
                 guard::met(Guard::RefusedTooLate);
                 Seen::Unknown
             }
-            Broadcast::Sent(None) => {
-                self.tell(Standing::Sent);
-                Seen::Sent
+            Broadcast::Sent(look) => {
+                self.taken = true;
+                match look {
+                    Some(look) => self.weigh(look).await,
+                    None => {
+                        self.tell(Standing::Sent);
+                        Seen::Sent
+                    }
+                }
             }
-            Broadcast::Sent(Some(look)) => self.weigh(look).await,
             Broadcast::Unsure { cause, shortage } => {
                 tracing::debug!(tx = %self.carried.attempt.hash, %cause, "unsure");
                 self.tell_unsure();
@@ -348,7 +367,7 @@ impl Resolve {
 
     async fn weigh(&mut self, look: Look) -> Seen {
         match look {
-            Look::Landed(landing) => self.landed(landing),
+            Look::Landed(landing) => self.landed(landing).await,
             Look::Sunk(certificate) => Seen::Fate(Fate::Sunk(certificate)),
             Look::Foreign(foreign) if self.base >= Some(self.carried.attempt.nonce) => {
                 // The lane was adopted since: what is proven counts.
@@ -374,20 +393,23 @@ impl Resolve {
     }
 
     /// Which member was paid must be told for each: silence about one proves nothing.
-    fn landed(&self, landing: Landing) -> Seen {
-        let attempt = &self.carried.attempt;
-        let stored = |hash: &String| attempt.hashes().any(|known| known == hash);
-        if let Some(hash) = landing.hash.as_ref().filter(|hash| !stored(hash)) {
-            if wound::is(Wound::ContentUnheeded) {
-                return Seen::Fate(unproven());
+    async fn landed(&mut self, landing: Landing) -> Seen {
+        if let Some(hash) = &landing.hash {
+            match self.is_stored(hash).await {
+                Some(true) => {}
+                None => return Seen::Unknown,
+                Some(false) if wound::is(Wound::ContentUnheeded) => return Seen::Fate(unproven()),
+                Some(false) => {
+                    // Ours by what it does: its members are paid. Who knows what else is forgotten.
+                    let Attempt { hash: original, lane, nonce, .. } = &self.carried.attempt;
+                    self.shared.suspect(&format!(
+                        "{hash} landed with nonce {nonce} of {lane} and does what {original} was \
+                         to do, but is not stored"
+                    ));
+                }
             }
-            // It is ours by what it does, and its members are paid; who knows what else is gone.
-            let reason = format!(
-                "{hash} landed with nonce {} of {} and does what {} was to do, but is not stored",
-                attempt.nonce, attempt.lane, attempt.hash
-            );
-            self.shared.suspect(&reason);
         }
+        let attempt = &self.carried.attempt;
         let (outcomes, members) = (landing.outcomes.len(), self.carried.members.len());
         if outcomes == members {
             return Seen::Fate(Fate::Landed(landing));

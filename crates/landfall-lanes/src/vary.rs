@@ -1,8 +1,8 @@
-//! Other bytes for an attempt in flight, where attempts queue behind each other: on better terms, or
-//! such that do nothing in its place.
+//! Other bytes for an attempt in flight, where attempts queue behind each other: on better terms,
+//! or such that do nothing in its place.
 //!
 //! **Invariant:** a variant is stored, and noted outside the store, before its first byte leaves.
-//! Not here: whether one is due (`gate`), sending it (`resolve`), what terms are better (the owner).
+//! Not here: whether one is due (`gate`), sending it (`resolve`), which terms are better (`owner`).
 
 use landfall_core::attempt::VariantKind;
 use landfall_core::store::{AddVariant, Added};
@@ -90,7 +90,7 @@ impl Driver {
             Ok(Added::StaleNumber) => Some(self.outdated("there are more variants")),
             Err(error) => {
                 // It may have been stored: recovery finds it.
-                tracing::warn!(tx = %attempt.hash, %error, "not known whether a variant was stored");
+                tracing::warn!(tx = %attempt.hash, %error, "not known if a variant was stored");
                 Some(Leave::Again)
             }
         }

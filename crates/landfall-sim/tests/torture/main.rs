@@ -12,12 +12,23 @@ use landfall_sim::torture::{Failure, Options, run};
 const SEEDS_MAX: u64 = 500;
 
 /// Wounds that no world shows, each with the test that falls with it.
-const SHOWN_BY_A_TEST: [(Wound, &str); 2] = [
+const SHOWN_BY_A_TEST: [(Wound, &str); 6] = [
     (Wound::RefusedTooLate, "landfall-engine: a_refusal_believed_of_bytes_sent_before_pays_twice"),
     (
         Wound::VetoIgnored,
         "landfall-rail-near: a_veto_that_is_ignored_sinks_what_was_seen_in_a_final_block",
     ),
+    // On a ledger where attempts queue, of which there is no world yet.
+    (
+        Wound::VariantAfterSent,
+        "landfall-lanes: a_variant_that_is_stored_after_it_was_sent_is_noticed",
+    ),
+    (Wound::VariantRefusedSinks, "landfall-lanes: a_new_nonce_while_a_variant_may_land_is_noticed"),
+    (
+        Wound::ContentUnheeded,
+        "landfall-lanes: what_is_ours_by_content_and_taken_for_foreign_is_noticed",
+    ),
+    (Wound::SignedPastUnsure, "landfall-lanes: a_window_signed_past_an_unsure_attempt_is_noticed"),
 ];
 
 /// Wounds that worlds have shown and do not show within these seeds now.
