@@ -25,7 +25,7 @@ use crate::resolve::{Carried, Ended, Resolve};
 
 /// Why a driver stopped serving its lane.
 #[derive(Debug, PartialEq, Eq)]
-enum Leave {
+pub(crate) enum Leave {
     Stop,
     /// The lease went to somebody else, or what was stored is not known: start over.
     Again,
@@ -274,7 +274,7 @@ impl Driver {
     }
 
     /// Steps 2 to 4: sign, store, and only then let it go.
-    async fn open(&self, held: &mut HeldLane, mut batch: Batch) -> Option<Leave> {
+    pub async fn open(&self, held: &mut HeldLane, mut batch: Batch) -> Option<Leave> {
         loop {
             let Some(nonce) = held.next.filter(|_| self.may_sign()) else {
                 self.owner().returned(batch, "the lane may not sign now");
