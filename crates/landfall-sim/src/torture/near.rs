@@ -10,7 +10,6 @@ use super::liars::Liars;
 use super::plan::Plan;
 use super::seat::Dice;
 use crate::near::ledger::fees::TGAS;
-use crate::near::ledger::state::Slot;
 use crate::near::ledger::token::Spurned;
 use crate::near::ledger::{Decree, Settings};
 use crate::near::server::RELAY;
@@ -197,10 +196,10 @@ impl NearChaos {
         }
     }
 
-    /// The relay's tokens on the ledger.
+    /// The relay's tokens, with what is decreed and waits for a block: `gained` and `lost` count
+    /// it already.
     pub fn tokens(&self) -> u128 {
-        let (ledger, slot) = (self.network.ledger.lock(), Slot::Token(relay()));
-        ledger.balances().find(|(held, _)| **held == slot).map_or(0, |(_, amount)| amount)
+        self.network.ledger.lock().tokens_decreed(&relay())
     }
 
     /// Everything is well again, but for liars who lie for good.
@@ -215,5 +214,44 @@ impl NearChaos {
         if let Some((account_id, _)) = self.blinking.take() {
             self.register(&account_id);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use landfall_core::Clock;
+    use landfall_lanes::TimerClock;
+
+    use super::super::run::{RELAY_TOKENS, START_MS, alone, genesis};
+    use super::*;
+    use crate::near::ledger::Ledger;
+
+    /// A run may come to rest before the block that gives the tokens back: what is still to be
+    /// obeyed is neither lost nor there twice.
+    #[test]
+    fn tokens_that_wait_for_a_block_are_counted_once() {
+        alone(async {
+            let mut plan = Plan::calm(1);
+            plan.near.tokens_drained = 4.0;
+            let (plan, dice) = (Arc::new(plan), Arc::new(Dice::new(1)));
+            let base: Arc<dyn Clock> = Arc::new(TimerClock::starting_at(START_MS));
+            let ledger = Ledger::new(genesis(&plan, &[]));
+            let network = Arc::new(Network::new(ledger, plan.nodes, base.clone()));
+            let liars = Liars::settle(&plan, &dice, &base, &network);
+            let mut chaos = NearChaos::new(plan, dice, network.clone(), liars);
+            let is_conserved =
+                |chaos: &NearChaos| RELAY_TOKENS + chaos.gained == chaos.tokens() + chaos.lost;
+            let last_tick = 2 * LASTING_TICKS;
+            for tick in 0..=last_tick {
+                chaos.tick(tick);
+                assert!(is_conserved(&chaos), "tick {tick}");
+                if tick % 8 == 0 {
+                    network.ledger.lock().produce(tick);
+                }
+            }
+            assert!(chaos.gained > 0 && chaos.drained.is_some(), "drained twice, given back once");
+            chaos.calm();
+            assert_eq!(chaos.tokens(), RELAY_TOKENS);
+        });
     }
 }

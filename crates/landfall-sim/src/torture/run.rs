@@ -51,7 +51,7 @@ const OPERATOR_TICKS: u64 = 120;
 const DECIDE_TICKS: u64 = 8;
 const OPERATOR_PATIENCE: Duration = Duration::from_secs(10);
 const RELAY_NEAR: u128 = 1_000_000 * 10u128.pow(24);
-const RELAY_TOKENS: u128 = 10u128.pow(30);
+pub(super) const RELAY_TOKENS: u128 = 10u128.pow(30);
 /// The most that a user has in each service to begin with: a few orders' worth, so that some are
 /// refused.
 const USER_FUNDS: u64 = 1_000;
@@ -494,7 +494,7 @@ impl World {
     }
 }
 
-fn genesis(plan: &Plan, keys: &[SecretKey]) -> Genesis {
+pub(super) fn genesis(plan: &Plan, keys: &[SecretKey]) -> Genesis {
     Genesis {
         chain_id: CHAIN_ID.to_owned(),
         timestamp_ns: START_MS * 1_000_000,

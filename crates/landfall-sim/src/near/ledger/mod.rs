@@ -328,6 +328,20 @@ impl Ledger {
         Some(used.max(soon) + 1)
     }
 
+    /// An account's tokens, once the decrees that wait for the next block are obeyed.
+    pub fn tokens_decreed(&self, account: &AccountId) -> u128 {
+        let held = self.state.amount(&Slot::Token(account.clone())).unwrap_or(0);
+        self.decrees.iter().fold(held, |held, decree| match decree {
+            Decree::Mint { account_id, amount } if account_id == account => held + amount,
+            Decree::Burn { account_id, amount } if account_id == account => {
+                held.saturating_sub(*amount)
+            }
+            Decree::SetTokens { account_id, amount } if account_id == account => *amount,
+            Decree::Unregister { account_id } if account_id == account => 0,
+            _ => held,
+        })
+    }
+
     /// Tokens, NEAR per account, by name.
     pub fn balances(&self) -> impl Iterator<Item = (&Slot, u128)> {
         self.state.slots().filter_map(|(slot, value)| match value {
