@@ -211,6 +211,7 @@ impl Driver {
             fresh,
             after: after.filter(|_| in_order && self.handle.ledger.manner.order != Order::Free),
             progress: held.progress_in.clone(),
+            silence: None,
         };
         held.tasks.spawn(async move { Report::Resolved(resolve.run().await) });
     }

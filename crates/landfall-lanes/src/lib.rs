@@ -23,6 +23,7 @@ mod patience;
 mod reconcile;
 mod resolve;
 mod settings;
+mod silence;
 mod supervise;
 pub mod watched;
 mod watchman;

@@ -20,6 +20,7 @@ use tokio::sync::mpsc;
 use crate::fleet::Shared;
 use crate::gate::Standing;
 use crate::handle::{LaneHandle, TroubleAt};
+use crate::silence::Silence;
 use crate::watched::Watcher;
 
 /// How many of a lane's later attempts, sunk ones aside, a look is shown: the nearest ones decide.
@@ -72,6 +73,8 @@ pub(crate) struct Resolve {
     pub after: Option<Watcher<bool>>,
     /// Tells the lane how far the attempt has come.
     pub progress: mpsc::UnboundedSender<(Nonce, Standing)>,
+    /// Operators are told that nobody says what became of its members.
+    pub silence: Option<Silence>,
 }
 
 /// Why a wait ended.
@@ -317,7 +320,7 @@ impl Resolve {
     }
 
     /// Which member was paid must be told for each: silence about one proves nothing.
-    fn landed(&self, landing: Landing) -> Seen {
+    fn landed(&mut self, landing: Landing) -> Seen {
         let (outcomes, members) = (landing.outcomes.len(), self.carried.members.len());
         if outcomes == members {
             return Seen::Fate(Fate::Landed(landing));
@@ -326,7 +329,8 @@ impl Resolve {
             "{} landed with {outcomes} outcomes for {members} members; it is left open",
             self.carried.attempt.hash
         );
-        self.handle.ledger.owner.alert("outcomes_missing", message);
+        let (ledger, attempt) = (&self.handle.ledger, &self.carried.attempt);
+        self.silence.get_or_insert_with(|| Silence::about(ledger, attempt, message));
         Seen::Unknown
     }
 
