@@ -1,8 +1,9 @@
 //! Reading bodies: their size, their encoding, and the fields of a payout in them.
 //!
 //! **Rule:** no more is read than the limit, and nothing is nested deeper than one object: a value
-//! of another type is refused without looking inside it.
+//! of another type is passed over without looking at what is in it.
 //! **Rule:** every field is known, given once, and a string: a JSON number would lose digits.
+//! **Rule:** all mistakes are told at once, but for what a body that is cut off or no JSON hides.
 //! Not here: what the fields' text may be (`landfall_core::near`).
 
 use std::borrow::Cow;
@@ -75,6 +76,15 @@ pub struct Fields<'a> {
     pub receiver_id: Option<Cow<'a, str>>,
     pub amount: Option<Cow<'a, str>>,
     pub memo: Option<Cow<'a, str>>,
+    /// What is wrong with them, as far as JSON goes.
+    mistakes: Vec<Mistake>,
+}
+
+/// What is wrong with a field; without a name where it is none of ours.
+#[derive(Debug, PartialEq, Eq)]
+struct Mistake {
+    name: Option<&'static str>,
+    message: String,
 }
 
 /// Where a payout's idempotency key is.
@@ -93,26 +103,31 @@ impl<'a> Fields<'a> {
             KeyIn::Header => complaint(error),
             KeyIn::Object => complaint_at(error, format!("column {}", error.column())),
         };
-        let fields = json.deserialize_any(Object { key_in }).map_err(|error| complain(&error))?;
-        json.end().map_err(|error| complain(&error))?;
-        Ok(fields)
+        let mut fields = Fields::default();
+        let object = Object { key_in, fields: &mut fields };
+        match json.deserialize_any(object).and_then(|()| json.end()) {
+            Ok(()) => Ok(fields),
+            // What was found before it broke off tells more than where it did.
+            Err(_) if fields.is_mistaken() => Err(ApiError::all(fields.mistakes())),
+            Err(error) => Err(complain(&error)),
+        }
     }
 
-    pub fn receiver_id(&self) -> Result<&str, ApiError> {
-        required("receiver_id", &self.receiver_id, "give the account to be paid, as a string")
+    pub fn is_mistaken(&self) -> bool {
+        !self.mistakes.is_empty()
     }
 
-    pub fn amount(&self) -> Result<&str, ApiError> {
-        required("amount", &self.amount, "give a whole number in the smallest unit, as a string")
+    pub fn mistakes(&self) -> impl Iterator<Item = String> {
+        self.mistakes.iter().map(|mistake| mistake.message.clone())
     }
-}
 
-pub fn required<'a>(
-    name: &str,
-    field: &'a Option<Cow<'_, str>>,
-    remedy: &str,
-) -> Result<&'a str, ApiError> {
-    field.as_deref().ok_or_else(|| ApiError::bad(name, format!("is missing; {remedy}")))
+    /// What to say of a field that is not there, unless it was complained of already: by its name,
+    /// or by another's that may be a slip.
+    pub fn missing(&self, name: &str, remedy: &str) -> Option<String> {
+        let is_told = |mistake: &Mistake| mistake.name.is_none_or(|told| told == name);
+        let told = self.mistakes.iter().any(is_told);
+        (!told).then(|| format!("{name}: is missing; {remedy}"))
+    }
 }
 
 /// The members of the one object that `text` is, unread, in order, also those given twice.
@@ -180,11 +195,16 @@ macro_rules! refuse {
     };
 }
 
-struct Object {
+/// A field's name, borrowed where it can be.
+#[derive(serde::Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+struct Object<'s, 'a> {
     key_in: KeyIn,
+    fields: &'s mut Fields<'a>,
 }
 
-impl Object {
+impl<'a> Object<'_, 'a> {
     fn not(&self, what: &str) -> String {
         let key = match self.key_in {
             KeyIn::Header => "",
@@ -196,23 +216,33 @@ impl Object {
         )
     }
 
-    fn slot<'s, 'a>(
-        &self,
-        fields: &'s mut Fields<'a>,
-        name: &str,
-    ) -> Result<(&'static str, &'s mut Option<Cow<'a, str>>), String> {
-        match name {
-            "receiver_id" => Ok(("receiver_id", &mut fields.receiver_id)),
-            "amount" => Ok(("amount", &mut fields.amount)),
-            "memo" => Ok(("memo", &mut fields.memo)),
+    fn slot(&mut self, name: &str) -> Option<(&'static str, &mut Option<Cow<'a, str>>)> {
+        Some(match name {
+            "receiver_id" => ("receiver_id", &mut self.fields.receiver_id),
+            "amount" => ("amount", &mut self.fields.amount),
+            "memo" => ("memo", &mut self.fields.memo),
             "idempotency_key" if self.key_in == KeyIn::Object => {
-                Ok(("idempotency_key", &mut fields.idempotency_key))
+                ("idempotency_key", &mut self.fields.idempotency_key)
             }
-            "idempotency_key" => {
-                Err("idempotency_key: belongs in the X-Idempotency-Key header here".to_owned())
-            }
-            _ => Err(format!("{}: is not a field; {}", shown(name), self.known())),
+            _ => return None,
+        })
+    }
+
+    fn stranger(&self, name: &str) -> Mistake {
+        match name {
+            "idempotency_key" => Mistake {
+                name: Some("idempotency_key"),
+                message: "idempotency_key: belongs in the X-Idempotency-Key header here".to_owned(),
+            },
+            _ => Mistake {
+                name: None,
+                message: format!("{}: is not a field; {}", shown(name), self.known()),
+            },
         }
+    }
+
+    fn mistaken(&mut self, mistake: Mistake) {
+        self.fields.mistakes.push(mistake);
     }
 
     fn known(&self) -> &'static str {
@@ -234,56 +264,67 @@ pub fn shown(name: &str) -> String {
     quoted
 }
 
-impl<'de> Visitor<'de> for Object {
-    type Value = Fields<'de>;
+impl<'de> Visitor<'de> for Object<'_, 'de> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
-        let mut fields = Fields::default();
-        // A null memo is an absent one, but still must not be given twice.
-        let mut memo_seen = false;
-        while let Some(name) = map.next_key_seed(Text { name: "body" })? {
-            let name = name.unwrap_or_default();
-            let (name, slot) = self.slot(&mut fields, &name).map_err(A::Error::custom)?;
-            if slot.is_some() || (name == "memo" && memo_seen) {
-                return Err(A::Error::custom(format!("{name}: is given twice")));
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+        let mut seen: Vec<&'static str> = Vec::new();
+        while let Some(Name(name)) = map.next_key()? {
+            let Some((name, _)) = self.slot(&name) else {
+                let stranger = self.stranger(&name);
+                self.mistaken(stranger);
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            if seen.contains(&name) {
+                let message = format!("{name}: is given twice");
+                self.mistaken(Mistake { name: Some(name), message });
+                map.next_value::<IgnoredAny>()?;
+                continue;
             }
-            memo_seen |= name == "memo";
-            *slot = map.next_value_seed(Text { name })?;
+            seen.push(name);
+            let value = map.next_value_seed(Text { name, mistakes: &mut self.fields.mistakes })?;
+            if let Some((_, slot)) = self.slot(name) {
+                *slot = value;
+            }
         }
-        Ok(fields)
+        Ok(())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, _: A) -> Result<Fields<'de>, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, _: A) -> Result<(), A::Error> {
         Err(A::Error::custom(self.not("an array")))
     }
 
-    refuse!(Fields<'de>:
+    refuse!(():
         visit_unit() "null", visit_bool(bool) "a boolean", visit_str(&str) "a string",
         visit_i64(i64) "a number", visit_u64(u64) "a number", visit_f64(f64) "a number");
 }
 
-/// A string, borrowed where it can be. None is a null, which only a memo may be.
-struct Text {
+/// A string, borrowed where it can be. None is a null memo, or a mistake, which is noted before
+/// the value is passed over: it may not end.
+struct Text<'s> {
     name: &'static str,
+    mistakes: &'s mut Vec<Mistake>,
 }
 
-impl Text {
-    fn not(&self, what: &str) -> String {
+impl Text<'_> {
+    fn mistaken(&mut self, what: &str) {
         let name = self.name;
-        match (name, what) {
+        let message = match (name, what) {
             ("amount", "a number") => "amount: must be a string such as \"1000\", not a number: \
                  JSON numbers lose digits"
                 .to_owned(),
             _ => format!("{name}: must be a string, not {what}"),
-        }
+        };
+        self.mistakes.push(Mistake { name: Some(name), message });
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Text {
+impl<'de> DeserializeSeed<'de> for Text<'_> {
     type Value = Option<Cow<'de, str>>;
 
     fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Self::Value, D::Error> {
@@ -291,7 +332,17 @@ impl<'de> DeserializeSeed<'de> for Text {
     }
 }
 
-impl<'de> Visitor<'de> for Text {
+/// Notes what a value is instead of a string.
+macro_rules! note {
+    ($($method:ident($($of:ty)?) $what:literal),* $(,)?) => {
+        $(fn $method<E>(mut self $(, _: $of)?) -> Result<Self::Value, E> {
+            self.mistaken($what);
+            Ok(None)
+        })*
+    };
+}
+
+impl<'de> Visitor<'de> for Text<'_> {
     type Value = Option<Cow<'de, str>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -306,22 +357,26 @@ impl<'de> Visitor<'de> for Text {
         Ok(Some(Cow::Owned(text.to_owned())))
     }
 
-    fn visit_unit<E: serde::de::Error>(self) -> Result<Self::Value, E> {
-        match self.name {
-            "memo" => Ok(None),
-            _ => Err(E::custom(self.not("null"))),
+    fn visit_unit<E>(mut self) -> Result<Self::Value, E> {
+        if self.name != "memo" {
+            self.mistaken("null");
         }
+        Ok(None)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, _: A) -> Result<Self::Value, A::Error> {
-        Err(A::Error::custom(self.not("an object")))
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self::Value, A::Error> {
+        self.mistaken("an object");
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(None)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, _: A) -> Result<Self::Value, A::Error> {
-        Err(A::Error::custom(self.not("an array")))
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<Self::Value, A::Error> {
+        self.mistaken("an array");
+        while items.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(None)
     }
 
-    refuse!(Option<Cow<'de, str>>: visit_bool(bool) "a boolean",
+    note!(visit_bool(bool) "a boolean",
         visit_i64(i64) "a number", visit_u64(u64) "a number", visit_f64(f64) "a number");
 }
 

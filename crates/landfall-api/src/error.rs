@@ -59,6 +59,11 @@ impl ApiError {
         ApiError::Bad(format!("{field}: {}", message.as_ref()))
     }
 
+    /// Several such complaints, or one.
+    pub fn all(messages: impl IntoIterator<Item = String>) -> ApiError {
+        ApiError::Bad(messages.into_iter().collect::<Vec<_>>().join("; also "))
+    }
+
     pub fn status(&self) -> StatusCode {
         match self {
             ApiError::Bad(_) => StatusCode::BAD_REQUEST,

@@ -16,7 +16,7 @@ use landfall_core::near::Terms;
 use landfall_core::store::Accepted;
 use landfall_engine::Submission;
 
-use crate::body::{self, Fields, KeyIn, required};
+use crate::body::{self, Fields, KeyIn};
 use crate::config::Scope;
 use crate::error::ApiError;
 use crate::headers::{self, BodyType, KEY_RULE, is_key};
@@ -73,15 +73,20 @@ fn item<'a>(terms: &Terms, line: Option<usize>, text: &'a str) -> Item<'a> {
         Ok(fields) => fields,
         Err(error) => return Item { key: body::key_at_least(text), line, checked: Err(error) },
     };
-    let checked = check_key(&fields).and_then(|()| payload(terms, &fields));
+    let checked = match (wrong_key(&fields), payload(terms, &fields)) {
+        (None, Ok(payload)) => Ok(payload),
+        (wrong, payload) => {
+            Err(ApiError::all(wrong.into_iter().chain(payload.err().unwrap_or_default())))
+        }
+    };
     Item { key: fields.idempotency_key.take(), line, checked }
 }
 
-fn check_key(fields: &Fields<'_>) -> Result<(), ApiError> {
+fn wrong_key(fields: &Fields<'_>) -> Option<String> {
     let remedy = "give a key of your own making, the same for every repeat of this transfer";
-    match is_key(required("idempotency_key", &fields.idempotency_key, remedy)?) {
-        true => Ok(()),
-        false => Err(ApiError::bad("idempotency_key", KEY_RULE)),
+    match fields.idempotency_key.as_deref() {
+        Some(key) => (!is_key(key)).then(|| format!("idempotency_key: {KEY_RULE}")),
+        None => fields.missing("idempotency_key", remedy),
     }
 }
 

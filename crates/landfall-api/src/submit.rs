@@ -31,7 +31,7 @@ pub async fn submit(State(app): State<Arc<App>>, request: Request) -> Result<Res
     let key = headers::idempotency_key(&parts.headers)?.into_owned();
     let bytes = body::read(&app.config, &parts.headers, body, app.config.body_limit_bytes).await?;
     let fields = Fields::parse(body::text(&bytes)?, KeyIn::Header)?;
-    let payload = payload(terms, &fields)?;
+    let payload = payload(terms, &fields).map_err(ApiError::all)?;
     let submission = Submission { tenant: caller.tenant.to_owned(), key, payload: payload.clone() };
     match app.desk.submit(vec![submission]).await?.pop().ok_or(ApiError::Internal)? {
         Accepted::Created(transfer) => Ok(created(&transfer)),
@@ -46,10 +46,25 @@ pub fn claimed(key: &ClaimKey) -> ApiError {
     ApiError::Conflict(format!("{} {:?} is taken by another request", key.space, key.key))
 }
 
-/// A payout by the ledger's own rules.
-pub fn payload(terms: &Terms, fields: &Fields<'_>) -> Result<Payload, ApiError> {
-    let (receiver_id, amount) = (fields.receiver_id()?, fields.amount()?);
-    Ok(Payload::Near(Payout::new(terms, receiver_id, amount, fields.memo.as_deref())?))
+/// A payout by the ledger's own rules, or all that is wrong with it.
+pub fn payload(terms: &Terms, fields: &Fields<'_>) -> Result<Payload, Vec<String>> {
+    let Fields { receiver_id, amount, memo, .. } = fields;
+    let (receiver_id, amount) = (receiver_id.as_deref(), amount.as_deref());
+    let memo = memo.as_deref();
+    if let (Some(receiver_id), Some(amount), false) = (receiver_id, amount, fields.is_mistaken())
+        && let Ok(payout) = Payout::new(terms, receiver_id, amount, memo)
+    {
+        return Ok(Payload::Near(payout));
+    }
+    let needed = [
+        ("receiver_id", receiver_id, "give the account to be paid, as a string"),
+        ("amount", amount, "give a whole number in the smallest unit, as a string"),
+    ];
+    let absent = needed.iter().filter(|(_, given, _)| given.is_none());
+    let missing = absent.filter_map(|(name, _, remedy)| fields.missing(name, remedy));
+    let faults = Payout::faults(terms, receiver_id, amount, memo);
+    let faults = faults.iter().map(ToString::to_string);
+    Err(fields.mistakes().chain(missing).chain(faults).collect())
 }
 
 fn created(transfer: &Transfer) -> Response {

@@ -125,10 +125,7 @@ impl Payout {
         amount: &str,
         memo: Option<&str>,
     ) -> Result<Payout, BadField> {
-        let receiver = account(receiver_id)?;
-        if receiver.as_str() == terms.sender {
-            return Err(bad("receiver_id", "is the relay's own account, which cannot pay itself"));
-        }
+        let receiver = payable(terms, receiver_id)?;
         let amount = parse_amount(amount)?;
         let memo = memo.map(check_memo).transpose()?;
         Ok(Payout {
@@ -139,6 +136,19 @@ impl Payout {
             amount,
             memo,
         })
+    }
+
+    /// All that is wrong with the given fields of a request: [`Payout::new`] stops at the first.
+    pub fn faults(
+        terms: &Terms,
+        receiver_id: Option<&str>,
+        amount: Option<&str>,
+        memo: Option<&str>,
+    ) -> Vec<BadField> {
+        let receiver = receiver_id.and_then(|text| payable(terms, text).err());
+        let amount = amount.and_then(|text| parse_amount(text).err());
+        let memo = memo.and_then(|text| check_memo(text).err());
+        [receiver, amount, memo].into_iter().flatten().collect()
     }
 
     /// Covers what the client said, in canonical form. The frozen terms are not the client's.
@@ -159,6 +169,14 @@ impl Payout {
 pub fn account(receiver_id: &str) -> Result<AccountId, BadField> {
     let named = receiver_id.parse();
     named.map_err(|error| bad("receiver_id", format!("not a NEAR account id: {error}")))
+}
+
+fn payable(terms: &Terms, receiver_id: &str) -> Result<AccountId, BadField> {
+    let receiver = account(receiver_id)?;
+    match receiver.as_str() == terms.sender {
+        true => Err(bad("receiver_id", "is the relay's own account, which cannot pay itself")),
+        false => Ok(receiver),
+    }
 }
 
 fn parse_amount(text: &str) -> Result<u128, BadField> {

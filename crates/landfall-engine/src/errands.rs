@@ -49,6 +49,8 @@ pub(crate) struct Errands {
     /// Unknown for longer than an operator wants to wait, with what to say about each.
     stuck: Mutex<HashMap<TransferId, String>>,
     adrift: Mutex<HashMap<TransferId, String>>,
+    /// Told by the courier to take a step that their state does not allow.
+    illegal: Mutex<HashMap<TransferId, String>>,
     /// Up to which of these was looked again.
     reviewed: Mutex<TransferId>,
 }
@@ -83,6 +85,7 @@ impl Errands {
             sweep: Notify::new(),
             stuck: Mutex::default(),
             adrift: Mutex::default(),
+            illegal: Mutex::default(),
             reviewed: Mutex::new(TransferId(0)),
         }
     }
@@ -159,7 +162,8 @@ impl Errands {
         let step = match step {
             Ok(step) => step,
             Err(illegal) => {
-                self.alerts.raise("illegal_step", format!("{}: {illegal}", transfer.key));
+                jot(&self.illegal, transfer.id, Some(format!("{}: {illegal}", transfer.key)));
+                self.alert_illegal();
                 return None;
             }
         };
@@ -229,6 +233,7 @@ impl Errands {
     /// Tells those who watch.
     fn moved(&self, now: &Transfer) {
         tracing::debug!(transfer = %now.id, key = %now.key, state = %now.state, "moved");
+        jot(&self.illegal, now.id, None);
         self.note(now);
         if now.state.is_final() {
             self.core.metrics.finished(now);
@@ -248,6 +253,10 @@ impl Errands {
             || format!("{} {state}, {retries} retries, {} s old: {why}", now.key, age_ms / 1_000);
         jot(&self.stuck, now.id, (slow && !now.state.is_final()).then(story));
         jot(&self.adrift, now.id, now.aside.clone().map(|why| format!("{}: {why}", now.key)));
+        if now.state.is_final() {
+            jot(&self.illegal, now.id, None);
+        }
+        self.alert_illegal();
         self.alert("transfer_stuck", "are stuck, the first is", &self.stuck);
         self.alert("adrift", "wait for an operator's decision, the first is", &self.adrift);
     }
@@ -256,6 +265,7 @@ impl Errands {
     fn to_review(&self) -> Vec<TransferId> {
         let mut noted: BTreeSet<TransferId> = self.stuck.lock().keys().copied().collect();
         noted.extend(self.adrift.lock().keys());
+        noted.extend(self.illegal.lock().keys());
         let busy = self.busy.lock();
         noted.retain(|id| !busy.contains(id));
         let mut after = self.reviewed.lock();
@@ -263,6 +273,11 @@ impl Errands {
         let some: Vec<TransferId> = rest.copied().take(REVIEW_MAX).collect();
         *after = some.last().copied().unwrap_or(TransferId(0));
         some
+    }
+
+    fn alert_illegal(&self) {
+        let what = "were to take a step that their state does not allow, the first is";
+        self.alert("illegal_step", what, &self.illegal);
     }
 
     fn alert(&self, kind: &str, what: &str, which: &Mutex<HashMap<TransferId, String>>) {

@@ -224,6 +224,7 @@ impl Driver {
             refused: None,
             members_known: true,
             progress: held.progress_in.clone(),
+            silence: None,
         };
         held.tasks.spawn(async move { Report::Resolved(resolve.run().await) });
     }

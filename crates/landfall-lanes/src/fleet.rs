@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use landfall_core::ledger::{Ledger, Manner};
 use landfall_core::store::{LaneStore, StoreError, StoreIdentity};
-use landfall_core::{Clock, Lane, LaneId};
+use landfall_core::{AttemptId, Clock, Lane, LaneId};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -53,6 +53,8 @@ pub(crate) struct ActiveLedger {
     pub cleared: Watched<bool>,
     /// The store's incarnation under which its lanes were looked over.
     incarnation: Mutex<String>,
+    /// Landed attempts of whose members nobody tells what became, with what to say of each.
+    pub silent: Mutex<BTreeMap<AttemptId, String>>,
 }
 
 impl ActiveLedger {
@@ -63,6 +65,7 @@ impl ActiveLedger {
             owner: parts.owner,
             cleared: Watched::new(false),
             incarnation: Mutex::default(),
+            silent: Mutex::default(),
         }
     }
 

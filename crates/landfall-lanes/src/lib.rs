@@ -25,6 +25,7 @@ mod reconcile;
 mod record;
 mod resolve;
 mod settings;
+mod silence;
 mod supervise;
 mod vary;
 pub mod watched;

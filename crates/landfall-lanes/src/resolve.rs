@@ -21,6 +21,7 @@ use tokio::sync::mpsc;
 use crate::fleet::Shared;
 use crate::gate::Standing;
 use crate::handle::{LaneHandle, TroubleAt};
+use crate::silence::Silence;
 use crate::watched::Watcher;
 
 /// How many of a lane's later attempts, sunk ones aside, a look is shown: the nearest ones decide.
@@ -81,6 +82,8 @@ pub(crate) struct Resolve {
     pub members_known: bool,
     /// Tells the lane how far the attempt has come.
     pub progress: mpsc::UnboundedSender<(Nonce, Standing)>,
+    /// Operators are told that nobody says what became of its members.
+    pub silence: Option<Silence>,
 }
 
 /// Why a wait ended.
@@ -418,7 +421,8 @@ impl Resolve {
             "{} landed with {outcomes} outcomes for {members} members; it is left open",
             attempt.hash
         );
-        self.handle.ledger.owner.alert("outcomes_missing", message);
+        let (ledger, attempt) = (&self.handle.ledger, &self.carried.attempt);
+        self.silence.get_or_insert_with(|| Silence::about(ledger, attempt, message));
         Seen::Unknown
     }
 

@@ -1,5 +1,8 @@
 //! `landfall ledger`, the built-in account service, and `landfall sim services`, two of them with
 //! faults. Each leaves when it is told to; `kill -9` is just a slower shutdown.
+//!
+//! The account service has the relay's own doors. The simulators have none: they cut connections
+//! on purpose, end all of them at a stop, and are for whoever started them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,15 +10,19 @@ use std::time::Duration;
 
 use landfall_ledger::faults::Switch;
 use landfall_ledger::{Book, Contract, Faults, FaultsPatch, Kind, SimServices};
-use tokio::sync::oneshot;
+use tokio::sync::watch;
 
 use crate::cli::{AccountKind, FaultArguments, LedgerArguments, ServicesArguments};
+use crate::doors::{Doors, Patience};
 use crate::failure::{Failure, Result};
 use crate::serve::{Leave, listen};
 use crate::{show, wire};
 
 /// How long answers under way may take to finish. One takes milliseconds.
 const GRACE: Duration = Duration::from_secs(10);
+/// As the relay's own doors have it, unless they are told otherwise.
+const PATIENCE: Patience = Patience { head_ms: 10_000, body_ms: Some(30_000), idle_ms: 75_000 };
+const CONNECTIONS: u64 = 10_000;
 
 pub async fn run(arguments: &LedgerArguments) -> Result<()> {
     let mut leave = Leave::new()?;
@@ -31,13 +38,10 @@ pub async fn run(arguments: &LedgerArguments) -> Result<()> {
     let listener = listen(arguments.listen).await?;
     let address = listener.local_addr().unwrap_or(arguments.listen);
     let clock = wire::clock();
-    let (stop, stopped) = oneshot::channel::<()>();
-    let told = async move {
-        // The sender lives as long as this command; its end means the same.
-        let _ = stopped.await;
-    };
-    let server = landfall_ledger::serve(listener, book, clock.clone(), told);
-    let mut serving = tokio::spawn(server);
+    let (stop, stopped) = watch::channel(false);
+    let doors = Doors::new(clock.clone(), PATIENCE, CONNECTIONS);
+    let routes = landfall_ledger::router(book, clock.clone());
+    let mut serving = tokio::spawn(doors.serve(listener, routes, stopped));
     let (name, kind) = (&arguments.name, kind.name());
     show::say(&format!("account service {name} ({kind}) at http://{address}"));
     if !address.ip().is_loopback() {
@@ -50,8 +54,7 @@ pub async fn run(arguments: &LedgerArguments) -> Result<()> {
         }
         () = leave.asked() => {}
     }
-    // It is listening for as long as it is served.
-    let _ = stop.send(());
+    stop.send_replace(true);
     tokio::select! {
         _ = serving => {}
         () = clock.sleep(GRACE) => {}

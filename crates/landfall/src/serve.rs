@@ -125,8 +125,8 @@ pub async fn until_told(
 ) -> Result<()> {
     let grace = Duration::from_millis(config.engine.grace_ms);
     let (stop, stopped) = watch::channel(false);
-    let patience =
-        Patience { head_ms: config.api.head_timeout_ms, idle_ms: config.api.idle_timeout_ms };
+    let (head_ms, idle_ms) = (config.api.head_timeout_ms, config.api.idle_timeout_ms);
+    let patience = Patience { head_ms, body_ms: None, idle_ms };
     let doors = Doors::new(clock.clone(), patience, config.api.connections_max);
     let Api { router, metrics, pulse } = relay.api;
     // It ends with this function, and is begun again if it dies.

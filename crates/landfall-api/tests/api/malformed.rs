@@ -15,6 +15,8 @@ const KEY: (&str, &[u8]) = ("x-idempotency-key", b"payout-1");
 const KEY_RULE: &str = "must be 1 to 255 visible ASCII characters (letters, digits, \
                         punctuation; no spaces), and neither \".\" nor \"..\"";
 
+const NO_AMOUNT: &str = "amount: is missing; give a whole number in the smallest unit, as a string";
+
 impl Table {
     fn new() -> Table {
         Table { world: World::new(), rows: 0 }
@@ -123,13 +125,9 @@ async fn broken_bodies_are_named_for_what_they_are() {
 async fn wrong_fields_are_named() {
     let mut table = Table::new();
     let known = "the fields are receiver_id, amount and memo";
-    table.body("{}", "receiver_id: is missing; give the account to be paid, as a string").await;
-    table
-        .body(
-            r#"{"receiver_id": "alice.near"}"#,
-            "amount: is missing; give a whole number in the smallest unit, as a string",
-        )
-        .await;
+    let receiver = "receiver_id: is missing; give the account to be paid, as a string";
+    table.body("{}", &format!("{receiver}; also {NO_AMOUNT}")).await;
+    table.body(r#"{"receiver_id": "alice.near"}"#, NO_AMOUNT).await;
     table
         .body(
             r#"{"receiver_id": "alice.near", "amount": "1", "token": "x"}"#,
@@ -193,16 +191,20 @@ async fn values_of_the_wrong_type_are_named() {
     table.body(amount("true"), "amount: must be a string, not a boolean").await;
     table.body(amount("[\"1\"]"), "amount: must be a string, not an array").await;
     table.body(amount("{\"value\": \"1\"}"), "amount: must be a string, not an object").await;
-    table.body(r#"{"receiver_id": null}"#, "receiver_id: must be a string, not null").await;
-    table.body(r#"{"receiver_id": 7}"#, "receiver_id: must be a string, not a number").await;
+    let not = |what: &str| format!("receiver_id: must be a string, not {what}; also {NO_AMOUNT}");
+    table.body(r#"{"receiver_id": null}"#, &not("null")).await;
+    table.body(r#"{"receiver_id": 7}"#, &not("a number")).await;
     table
         .body(
             format!("{{\"receiver_id\": {}", "[".repeat(50_000)),
             "receiver_id: must be a string, not an array",
         )
         .await;
-    table.body(r#"{"memo": 7}"#, "memo: must be a string, not a number").await;
-    table.body(r#"{"memo": {}}"#, "memo: must be a string, not an object").await;
+    let memo = |value: &str| {
+        format!("{{\"receiver_id\": \"alice.near\", \"memo\": {value}, \"amount\": \"1\"}}")
+    };
+    table.body(memo("7"), "memo: must be a string, not a number").await;
+    table.body(memo("{\"a\": [1]}"), "memo: must be a string, not an object").await;
     table.end(15).await;
 }
 

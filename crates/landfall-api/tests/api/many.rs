@@ -83,6 +83,8 @@ async fn a_bad_one_never_spoils_its_siblings() {
             {"idempotency_key": "..", "receiver_id": "alice.near", "amount": "1"},
             {"idempotency_key": "c", "receiver_id": "alice.near", "amount": 1},
             {"idempotency_key": "d", "receiver_id": "alice.near", "amount": "1", "extra": {}},
+            {"idempotency_key": 7, "receiver_id": "Alice", "amount": "0", "memo": ["x"]},
+            {"idempotency_key": "f", "reciever_id": "alice.near", "amount": "1.5"},
             good,
         ]),
     )
@@ -96,7 +98,8 @@ async fn a_bad_one_never_spoils_its_siblings() {
         format!("{object} a number"),
         format!("{object} an array"),
         "idempotency_key: is missing; give a key of your own making, the same for every repeat \
-         of this transfer"
+         of this transfer; also receiver_id: is missing; give the account to be paid, as a string; \
+         also amount: is missing; give a whole number in the smallest unit, as a string"
             .to_owned(),
         rule.to_owned(),
         rule.to_owned(),
@@ -104,6 +107,13 @@ async fn a_bad_one_never_spoils_its_siblings() {
         "amount: must be a string such as \"1000\", not a number: JSON numbers lose digits"
             .to_owned(),
         "\"extra\": is not a field; the fields are idempotency_key, receiver_id, amount and memo"
+            .to_owned(),
+        "idempotency_key: must be a string, not a number; also memo: must be a string, not an \
+         array; also receiver_id: not a NEAR account id: the Account ID contains an invalid \
+         character 'A' at index 0; also amount: must be at least 1"
+            .to_owned(),
+        "\"reciever_id\": is not a field; the fields are idempotency_key, receiver_id, amount and \
+         memo; also amount: must be a whole number in the token's smallest unit, digits only"
             .to_owned(),
     ];
     for (result, error) in results.as_array().unwrap().iter().zip(&errors) {
@@ -114,7 +124,8 @@ async fn a_bad_one_never_spoils_its_siblings() {
     assert_eq!(results[5]["idempotency_key"], "a b");
     assert_eq!(results[7]["idempotency_key"], "c");
     assert_eq!(results[8]["idempotency_key"], "d");
-    assert_eq!(results[9]["status"], 201);
+    assert_eq!(results[10]["idempotency_key"], "f");
+    assert_eq!(results[11]["status"], 201);
     assert_eq!(world.stored(), 1);
 }
 

@@ -480,6 +480,36 @@ async fn what_was_stuck_here_and_is_finished_elsewhere_is_no_alert_here() {
     assert_eq!((status.rails[0].stuck, status.alerts), (0, vec![]));
 }
 
+/// A mistake of a courier's, told until the transfer has moved on, whoever moved it.
+#[tokio::test(start_paused = true)]
+async fn a_step_that_a_state_does_not_allow_is_an_alert_that_ends_with_it() {
+    let illegal = || Step::Go(Known::events(&[Event::TargetOk]));
+    let stands = async |town: &Town| {
+        let alerts = town.engine.status().await.alerts;
+        alerts.iter().any(|alert| alert.kind == "illegal_step" && alert.message.contains("k: "))
+    };
+    let town = Town::new().await;
+    town.script([illegal()]);
+    town.submit("k").await;
+    town.pass(100).await;
+    assert!(stands(&town).await);
+    town.pass(60_000).await;
+    assert_eq!(town.find("k").await.state.name(), "committed");
+    assert_eq!(town.engine.status().await.alerts, []);
+
+    let town = Town::new().await;
+    town.script([Step::Go(Known::events(&[Event::SourceCall]))]);
+    town.script((0..100).map(|_| illegal()));
+    town.submit("k").await;
+    town.pass(60_000).await;
+    assert!(stands(&town).await, "for as long as it lasts");
+    let better = Arc::new(FakeCourier::default());
+    let _other = start(&town.clock, town.store.clone(), &better, &town.settings).await;
+    town.pass(60_000).await;
+    assert_eq!(town.find("k").await.state.name(), "committed");
+    assert_eq!(town.engine.status().await.alerts, []);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_stop_gives_the_grace_to_all_rails_together() {
     let town = Town::new().await;

@@ -174,6 +174,31 @@ async fn an_attempt_in_a_block_of_which_nobody_tells_the_outcome_is_shown_as_adr
     assert_eq!(world.alerts().await, Vec::<String>::new());
 }
 
+/// Silence about a member proves nothing: the attempt is left open, and told of until it is not.
+#[tokio::test(start_paused = true)]
+async fn outcomes_that_no_node_tells_are_an_alert_that_ends_with_their_attempt() {
+    let world = World::new(2).await;
+    *world.rail.net.lock() = Net::LoseAnswer;
+    *world.rail.blind.lock() = true;
+    for name in ["alice", "bob"] {
+        world.rail.state.lock().registered.insert(name.into());
+        world.submit(name, name, 1).await;
+        world.sleep(1_000).await;
+    }
+    let landed = world.rail.state.lock().landed.clone();
+    world.rail.state.lock().landed.values_mut().for_each(|one| one.outcomes.clear());
+    assert_eq!(landed.len(), 2);
+    *world.rail.blind.lock() = false;
+    world.sleep(60_000).await;
+    for (hash, landing) in landed {
+        assert!(world.alerts().await.contains(&"outcomes_missing".to_owned()));
+        world.rail.state.lock().landed.insert(hash, landing);
+        world.sleep(60_000).await;
+    }
+    assert_eq!((world.state("alice").await, world.state("bob").await), ("COMPLETED", "COMPLETED"));
+    assert_eq!(world.alerts().await, Vec::<String>::new());
+}
+
 /// Each forbids a certificate until it is taken back, so none may be taken for another.
 #[tokio::test(start_paused = true)]
 async fn every_nodes_sighting_is_kept_even_if_it_names_no_block() {

@@ -40,6 +40,8 @@ const BREATHE: Duration = Duration::from_millis(50);
 pub struct Patience {
     /// For the first byte of a connection, and then for the whole head of a request.
     pub head_ms: u64,
+    /// For the rest of a body; none where whoever reads it has a patience of its own.
+    pub body_ms: Option<u64>,
     /// For the next request, and for a client that does not read its answer.
     pub idle_ms: u64,
 }

@@ -17,7 +17,7 @@ enum Phase {
     Idle,
     /// Some of its head has.
     Head,
-    /// Its head has, and not all of its body. Whoever reads the body has a patience of its own.
+    /// Its head has, and not all of its body.
     Body,
     /// It is whole, and has no answer yet.
     Whole,
@@ -120,8 +120,11 @@ impl Presence {
         let phase_ms = match state.phase {
             Phase::New | Phase::Head => left(state.since_ms, patience.head_ms),
             Phase::Idle => left(state.since_ms, patience.idle_ms),
+            Phase::Body => {
+                patience.body_ms.map_or(patience.head_ms, |most_ms| left(state.since_ms, most_ms))
+            }
             // Looked at again after that.
-            Phase::Body | Phase::Whole => patience.head_ms,
+            Phase::Whole => patience.head_ms,
         };
         let stalled_ms = state.stalled_ms.map(|since_ms| left(since_ms, patience.idle_ms));
         // A phase can begin right after this look; its patience is no shorter than these.
@@ -141,5 +144,33 @@ impl Presence {
 
     pub fn clock(&self) -> &dyn Clock {
         &*self.clock
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use landfall_lanes::TimerClock;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn each_part_of_a_request_has_its_time() {
+        let patience = Patience { head_ms: 100, body_ms: Some(300), idle_ms: 700 };
+        let clock: Arc<dyn Clock> = Arc::new(TimerClock::starting_at(0));
+        let outstayed_ms = async |arrive: &dyn Fn(&Presence), patience: Patience| {
+            let presence = Presence::new(clock.clone());
+            arrive(&presence);
+            let began_ms = clock.monotonic_ms();
+            let most = std::time::Duration::from_secs(10);
+            let over = tokio::time::timeout(most, presence.outstays(patience)).await;
+            over.is_ok().then(|| clock.monotonic_ms() - began_ms)
+        };
+        assert_eq!(outstayed_ms(&|_| {}, patience).await, Some(100));
+        assert_eq!(outstayed_ms(&Presence::heard, patience).await, Some(100));
+        assert_eq!(outstayed_ms(&|client| client.asked(false), patience).await, Some(300));
+        assert_eq!(outstayed_ms(&Presence::answered, patience).await, Some(700));
+        assert_eq!(outstayed_ms(&|client| client.asked(true), patience).await, None);
+        let elsewhere = Patience { body_ms: None, ..patience };
+        assert_eq!(outstayed_ms(&|client| client.asked(false), elsewhere).await, None);
     }
 }

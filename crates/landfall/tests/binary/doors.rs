@@ -16,7 +16,7 @@ use crate::forwarder::Forwarder;
 use crate::world::{Process, Relay, Simulator, free_port, get, request, wait_for};
 
 /// Far below the grace of a stop, and far above what leaving takes on a machine that is busy.
-const AT_ONCE: Duration = Duration::from_secs(10);
+pub const AT_ONCE: Duration = Duration::from_secs(10);
 
 struct World {
     simulator: Simulator,
@@ -33,7 +33,11 @@ fn world() -> World {
 
 /// A connection on which so much was sent and no more.
 fn half_sent(relay: &Relay, bytes: &str) -> TcpStream {
-    let address = relay.url.strip_prefix("http://").expect("an http URL");
+    half_sent_to(&relay.url, bytes)
+}
+
+pub fn half_sent_to(url: &str, bytes: &str) -> TcpStream {
+    let address = url.strip_prefix("http://").expect("an http URL");
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(Duration::from_secs(40))).expect("a timeout");
     stream.write_all(bytes.as_bytes()).expect("sent");
@@ -84,15 +88,20 @@ fn a_whole_request_is_answered_though_the_relay_is_told_to_stop() {
     assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
 }
 
+/// The same command under a shell's terms.
+pub fn after(terms: &str, command: &Command) -> Command {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("{terms} && exec \"$0\" \"$@\"")]);
+    shell.arg(command.get_program()).args(command.get_args()).env_clear();
+    shell.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
+    shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell.current_dir(command.get_current_dir().expect("a folder"));
+    shell
+}
+
 /// Serves under a shell's terms.
 fn serve_after(relay: &Relay, terms: &str) -> Process {
-    let command = relay.command(&["serve"]);
-    let mut shell = Command::new("sh");
-    let limited = format!("{terms} && exec \"$0\" serve");
-    shell.args(["-c", &limited]).arg(command.get_program()).current_dir(&relay.folder).env_clear();
-    shell.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
-    shell.envs(relay.variables.iter().cloned());
-    Process::start(&mut shell)
+    Process::start(&mut after(terms, &relay.command(&["serve"])))
 }
 
 #[test]
@@ -167,11 +176,16 @@ fn a_full_house_lets_newcomers_in_by_showing_out_who_waits() {
     assert_eq!(process.terminate(), Some(0));
 }
 
-/// As many at once, each on a connection of its own. Their status codes.
+/// As many at once, each on a connection of its own, and every one is answered. Their status codes.
 fn all_at_once(relay: &Relay, count: usize, path: &str) -> Vec<String> {
     let ask = format!("GET {path} HTTP/1.1\r\nHost: relay\r\nConnection: close\r\n\r\n");
     let mut streams: Vec<TcpStream> = (0..count).map(|_| half_sent(relay, &ask)).collect();
-    streams.iter_mut().map(|stream| rest(stream).chars().skip(9).take(3).collect()).collect()
+    let status = |stream: &mut TcpStream| {
+        let answer = rest(stream);
+        assert!(answer.starts_with("HTTP/1.1 "), "{path} is not answered");
+        answer.chars().skip(9).take(3).collect()
+    };
+    streams.iter_mut().map(status).collect()
 }
 
 #[test]

@@ -1,11 +1,14 @@
 //! The account services as processes: what they announce, how they leave, what survives them.
 
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use landfall_servers::{MariaDb, Postgres};
 use serde_json::{Value, json};
 
+use crate::doors::{AT_ONCE, after, half_sent_to};
 use crate::world::{Process, get, landfall, request};
 
 fn deposit(number: u8, amount: u64) -> String {
@@ -25,9 +28,15 @@ fn start(command: &mut Command) -> (Process, String) {
 }
 
 fn ledger(folder: &Path) -> (Process, String) {
+    ledger_after(folder, "true")
+}
+
+/// The same under a shell's terms.
+fn ledger_after(folder: &Path, terms: &str) -> (Process, String) {
     let mut command = landfall(folder);
     command.args(["ledger", "--name", "savings", "--kind", "direct", "--data", "accounts"]);
-    let (process, line) = start(command.args(["--listen", "127.0.0.1:0"]));
+    command.args(["--listen", "127.0.0.1:0"]);
+    let (process, line) = start(&mut after(terms, &command));
     let url = line.strip_prefix("account service savings (direct) at ").expect("its line");
     (process, url.to_owned())
 }
@@ -47,6 +56,19 @@ fn a_ledger_says_where_it_listens_and_keeps_what_it_answered_through_kill_9() {
     assert_eq!(request("POST", &format!("{url}/deposit"), &[], &body), done);
     assert_eq!(held(&url), 5);
     assert_eq!(process.terminate(), Some(0));
+}
+
+#[test]
+fn slow_clients_keep_nobody_from_a_ledger_and_hold_up_no_stop() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (process, url) = ledger_after(folder.path(), "ulimit -n 256");
+    let crowd: Vec<TcpStream> = (0..300).map(|_| half_sent_to(&url, "POST /d")).collect();
+    let done = Some((200, json!({ "success": true })));
+    assert_eq!(request("POST", &format!("{url}/deposit"), &[], &deposit(1, 5)), done);
+    let begun = Instant::now();
+    assert_eq!(process.terminate(), Some(0));
+    assert!(begun.elapsed() < AT_ONCE / 2, "{:?}", begun.elapsed());
+    drop(crowd);
 }
 
 /// Two processes serve one book; what one was told the other knows.
