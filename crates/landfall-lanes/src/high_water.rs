@@ -1,25 +1,36 @@
 //! What this instance has seen of the store, so that a store that forgot is noticed.
 //!
 //! Per lane the newest epoch, nonce and count of signatures, the store's identity, and the
-//! incarnation in which it was last looked over, in memory and in a small file.
+//! incarnation in which it was last looked over, in memory and in a [`MarkLog`] apart from the
+//! store: a small file, unless somebody keeps it elsewhere.
 //! **Invariant:** a mark is recorded after its attempt is stored and before its first byte is
 //! sent. A store that is behind a mark has forgotten an attempt that may have been sent.
 //!
-//! The file is a log of lines, `store ID ;`, `life INCARNATION ;`, `noticed INCARNATION AT_MS ;` or
+//! The log has lines, `store ID ;`, `life INCARNATION ;`, `noticed INCARNATION AT_MS ;` or
 //! `lane EPOCH NONCE SEQ NAME ;` (without the count, where an older release wrote it), rewritten
 //! when opened and when it has grown. Each begins on a new line and ends with its semicolon, so
-//! that one torn by a full disk spoils neither itself nor the next. It is not synced: it guards
-//! against stores that go back, not against power loss, after which the ledger's own nonces tell.
+//! that one torn by a full disk spoils neither itself nor the next.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 
 use landfall_core::guard::{self, Guard};
 use landfall_core::wound::{self, Wound};
 use landfall_core::{Epoch, Lane, LaneId, Mark, Nonce};
 use parking_lot::Mutex;
+
+use crate::mark_file::MarkFile;
+
+/// Where marks are kept beyond the life of a process. MUST be apart from the store, or both go back
+/// together.
+pub trait MarkLog: Send + 'static {
+    /// Adds lines. One that is torn MUST NOT spoil what was added before.
+    fn append(&mut self, lines: &str) -> io::Result<()>;
+
+    /// Puts this in the place of all that is there, all or nothing.
+    fn rewrite(&mut self, text: &str) -> io::Result<()>;
+}
 
 /// The marks of one instance.
 pub struct HighWater {
@@ -69,17 +80,11 @@ struct Marks {
     /// A life that was not looked over yet, and when it was first met, in Unix time.
     noticed: Option<(String, u64)>,
     lanes: BTreeMap<LaneId, (Epoch, Mark)>,
-    log: Option<Log>,
-}
-
-/// The file behind the marks.
-struct Log {
-    path: PathBuf,
-    file: File,
+    log: Option<Box<dyn MarkLog>>,
     appended_bytes: usize,
 }
 
-/// Appended bytes after which the file is rewritten.
+/// Appended bytes after which the log is rewritten.
 const REWRITE_BYTES: usize = 1 << 20;
 
 impl HighWater {
@@ -90,12 +95,15 @@ impl HighWater {
 
     /// Marks kept in a file, read back if it exists.
     pub fn open(path: &Path) -> io::Result<HighWater> {
-        let mut marks = match std::fs::read_to_string(path) {
-            Ok(text) => parse(&text),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Marks::default(),
-            Err(error) => return Err(error),
-        };
-        marks.log = Some(Log::rewritten(path, &render(&marks))?);
+        let (log, text) = MarkFile::open(path)?;
+        HighWater::kept_in(log, &text)
+    }
+
+    /// Marks kept in a log that has this text so far.
+    pub fn kept_in(mut log: impl MarkLog, text: &str) -> io::Result<HighWater> {
+        let mut marks = parse(text);
+        log.rewrite(&render(&marks))?;
+        marks.log = Some(Box::new(log));
         Ok(HighWater { marks: Mutex::new(marks) })
     }
 
@@ -239,18 +247,6 @@ impl HighWater {
     }
 }
 
-impl Log {
-    fn rewritten(path: &Path, text: &str) -> io::Result<Log> {
-        let fresh: PathBuf = path.with_extension("new");
-        let mut file = File::create(&fresh)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&fresh, path)?;
-        let file = OpenOptions::new().append(true).open(path)?;
-        Ok(Log { path: path.to_owned(), file, appended_bytes: 0 })
-    }
-}
-
 impl Marks {
     fn read_lane(&mut self, epoch: &str, nonce: &str, seq: &str, name: &str) {
         if let (Ok(epoch), Ok(nonce), Ok(seq)) = (epoch.parse(), nonce.parse(), seq.parse()) {
@@ -261,12 +257,14 @@ impl Marks {
 
     fn append(&mut self, lines: &str) -> io::Result<()> {
         let Some(log) = &mut self.log else { return Ok(()) };
-        log.file.write_all(lines.as_bytes())?;
-        log.appended_bytes += lines.len();
-        if log.appended_bytes > REWRITE_BYTES {
-            let path = log.path.clone();
-            self.log = Some(Log::rewritten(&path, &render(self))?);
+        log.append(lines)?;
+        self.appended_bytes += lines.len();
+        if self.appended_bytes <= REWRITE_BYTES {
+            return Ok(());
         }
+        let text = render(self);
+        self.log.iter_mut().try_for_each(|log| log.rewrite(&text))?;
+        self.appended_bytes = 0;
         Ok(())
     }
 }
@@ -332,11 +330,22 @@ mod tests {
         }
     }
 
+    /// A log on a disk that has just become full.
+    struct Full;
+
+    impl MarkLog for Full {
+        fn append(&mut self, _: &str) -> io::Result<()> {
+            Err(io::ErrorKind::StorageFull.into())
+        }
+
+        fn rewrite(&mut self, _: &str) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
     #[test]
     fn a_failed_write_makes_no_other_store_of_it() {
-        let file = OpenOptions::new().append(true).open("/dev/full").unwrap();
-        let log = Some(Log { path: "/dev/full".into(), file, appended_bytes: 0 });
-        let marks = HighWater { marks: Mutex::new(Marks { log, ..Marks::default() }) };
+        let marks = HighWater::kept_in(Full, "").unwrap();
         assert_eq!(marks.check_store("s1"), Ok(()));
         assert_eq!(marks.check_store("s1"), Ok(()));
         assert!(
@@ -442,8 +451,7 @@ mod tests {
         let marks = HighWater::open(&path).unwrap();
         let id = lane(0, 0).id;
         marks.record(&id, Epoch(3), Nonce(7).into()).unwrap();
-        let read_only = File::open(&path).unwrap();
-        marks.marks.lock().log.as_mut().unwrap().file = read_only;
+        marks.marks.lock().log = Some(Box::new(Full));
         for _ in 0..2 {
             marks.record(&id, Epoch(3), Nonce(8).into()).unwrap_err();
             assert_eq!(marks.marks(), [(id.clone(), Nonce(7).into())]);
