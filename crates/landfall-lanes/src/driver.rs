@@ -288,7 +288,7 @@ impl Driver {
     }
 
     /// Steps 2 to 4: sign, store, and only then let it go.
-    async fn open(&self, held: &mut HeldLane, mut batch: Batch) -> Option<Leave> {
+    pub async fn open(&self, held: &mut HeldLane, mut batch: Batch) -> Option<Leave> {
         loop {
             let has_room = held.room(&self.handle.ledger.manner) > 0;
             let passes = has_room || batch.purpose == Purpose::Fence;

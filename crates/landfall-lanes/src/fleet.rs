@@ -94,6 +94,25 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    pub fn new(parts: FleetParts, tasks: Weak<Mutex<JoinSet<()>>>) -> Arc<Shared> {
+        let ledgers = parts.ledgers.into_iter();
+        Arc::new(Shared {
+            store: parts.store,
+            ledgers: ledgers.map(|parts| Arc::new(ActiveLedger::new(parts))).collect(),
+            clock: parts.clock,
+            high_water: parts.high_water,
+            settings: parts.settings,
+            instance: parts.instance,
+            stop: Watched::new(false),
+            lanes: Mutex::default(),
+            tasks,
+            suspicion: Mutex::default(),
+            suspected: Notify::new(),
+            restarts: AtomicU64::new(0),
+            new_life: Mutex::default(),
+        })
+    }
+
     pub fn lanes(&self) -> Vec<Arc<LaneHandle>> {
         self.lanes.lock().clone()
     }
@@ -219,25 +238,7 @@ impl Fleet {
     /// Starts to hold lanes. Fails only if the store cannot be read.
     pub async fn start(parts: FleetParts) -> Result<Arc<Fleet>, StoreError> {
         let tasks = Arc::new(Mutex::new(JoinSet::new()));
-        let shared = Arc::new(Shared {
-            store: parts.store,
-            ledgers: parts
-                .ledgers
-                .into_iter()
-                .map(|parts| Arc::new(ActiveLedger::new(parts)))
-                .collect(),
-            clock: parts.clock,
-            high_water: parts.high_water,
-            settings: parts.settings,
-            instance: parts.instance,
-            stop: Watched::new(false),
-            lanes: Mutex::default(),
-            tasks: Arc::downgrade(&tasks),
-            suspicion: Mutex::default(),
-            suspected: Notify::new(),
-            restarts: AtomicU64::new(0),
-            new_life: Mutex::default(),
-        });
+        let shared = Shared::new(parts, Arc::downgrade(&tasks));
         let before = shared.high_water.remembered();
         let stored = shared.store.lanes().await?;
         let identity = shared.store.identity().await?;

@@ -11,6 +11,7 @@
 
 pub mod clock;
 mod driver;
+mod fence;
 mod fleet;
 pub mod gate;
 mod handle;
@@ -30,6 +31,7 @@ pub mod watched;
 mod watchman;
 
 pub use clock::{SystemClock, TimerClock};
+pub use fence::{FenceSigner, Fencing, Known, Unfenced, fences};
 pub use fleet::{Fleet, FleetParts, LedgerLanes, LedgerParts};
 pub use handle::LaneView;
 pub use high_water::HighWater;
