@@ -5,49 +5,56 @@
 //! another one alone: nothing is signed before the ledger has used a nonce far above.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::sync::Arc;
 use std::time::Duration;
 
-use landfall_core::attempt::{Fate, Landing, Shortage};
-use landfall_core::ledger::{Broadcast, Ledger as _, LedgerNonce, Look, RailError};
-use landfall_core::rail::Rail as _;
-use landfall_core::store::{Leased, OpenAttempt, Opened, Settlement};
-use landfall_core::{Attempt, Clock as _, Lane, LaneId, Nonce, Purpose, RailName};
-use landfall_lanes::{HighWater, SystemClock};
+use async_trait::async_trait;
+use landfall_core::attempt::Signed;
+use landfall_core::ledger::{Manner, RailError};
+use landfall_core::rail::Rail;
+use landfall_core::store::Leased;
+use landfall_core::{Attempt, Lane, LaneId, Nonce, Purpose, RailName};
+use landfall_lanes::{FenceSigner, Fencing, HighWater, Known, Unfenced, fences};
 use serde_json::{Value, json};
 
-use crate::adrift::Desk;
 use crate::cli::{AdoptArguments, ReadArguments};
+use crate::examine::{Key, LedgerExaminer, Ledgers, Words};
 use crate::failure::{Failure, Result};
 use crate::show::{Show, Style};
+use crate::stopped::StoppedRelay;
+use crate::wire;
 
-/// How long a fence may take to become final before somebody has to look.
+/// How long fences may take to become final before somebody has to look; longer where the ledger's
+/// own finality takes half of that.
 const FENCE_PATIENCE: Duration = Duration::from_secs(120);
-/// Longer than that, and short enough for others to take over if this command ends in between.
-const FENCE_LEASE_MS: u64 = 150_000;
-/// Between two looks at it.
-const FENCE_POLL: Duration = Duration::from_millis(500);
-/// Looks between two broadcasts of the same fence.
-const FENCE_LOOKS: u32 = 10;
+/// For a lane that has to be made: it is nobody's again at once.
+const LEASE_MS: u64 = 10_000;
 
-/// How far a fence goes: over all that any instance can have in flight on a lane. The ledger takes
-/// nonces with holes.
-const FENCE_JUMP: u64 = 1_000;
+/// A lane that stands still.
+struct Troubled {
+    lane: LaneId,
+    /// None if the store has forgotten the lane itself.
+    stored: Option<Lane>,
+    why: String,
+}
 
 /// A lane that stands still, and what is known of it.
 #[derive(Debug)]
 struct Case {
     lane: LaneId,
+    rail: RailName,
     /// None if the store has forgotten the lane itself.
     stored: Option<Lane>,
     why: String,
-    /// None if the key is no longer on the account: nothing can land with it.
-    ledger: Option<LedgerNonce>,
+    key: Key,
     /// The newest nonce that this instance saw stored.
     mark: Option<Nonce>,
     /// Whether the key is configured here.
     signing: bool,
     /// Open attempts whose nonce the ledger has used.
     passed: Vec<Attempt>,
+    manner: Manner,
+    words: Words,
 }
 
 impl Case {
@@ -57,7 +64,10 @@ impl Case {
     }
 
     fn used(&self) -> u64 {
-        self.ledger.map_or(0, |ledger| ledger.nonce.0)
+        match self.key {
+            Key::At(ledger) => ledger.nonce.0,
+            Key::Uncounted | Key::Gone => 0,
+        }
     }
 
     /// Nonces on the ledger above the newest stored attempt.
@@ -69,30 +79,42 @@ impl Case {
     fn forgotten(&self) -> Option<(u64, u64)> {
         let mark = self.mark?.0;
         let first = self.newest_stored().max(self.used()) + 1;
-        (self.ledger.is_some() && mark >= first).then_some((first, mark))
+        (self.key != Key::Gone && mark >= first).then_some((first, mark))
     }
 
-    /// None if nothing can land any more, or if nothing is known that might and nobody can sign.
-    fn fence(&self) -> Option<Nonce> {
-        let newest = self.newest_stored().max(self.used()).max(self.mark.unwrap_or_default().0);
-        let needed = self.ledger.is_some() && (self.signing || self.forgotten().is_some());
-        needed.then_some(Nonce(newest + FENCE_JUMP))
+    /// None if nothing can land any more, if nothing can be put in its way, or if nothing is known
+    /// that might and nobody can sign.
+    fn fences(&self) -> Vec<Nonce> {
+        let counted = matches!(self.key, Key::At(_));
+        if !counted || !(self.signing || self.forgotten().is_some()) {
+            return Vec::new();
+        }
+        let known = Known {
+            used: Nonce(self.used()),
+            stored: Nonce(self.newest_stored()),
+            remembered: self.mark.unwrap_or_default(),
+        };
+        fences(&self.manner, known)
     }
 
-    /// Where the lane goes on if there is no fence.
+    /// Where the lane goes on.
     fn adopted(&self) -> Nonce {
-        match self.ledger {
-            Some(ledger) => ledger.nonce,
-            None => Nonce(self.mark.unwrap_or_default().0.max(self.newest_stored())),
+        match (self.fences().last(), self.key) {
+            (Some(fence), _) => *fence,
+            (None, Key::At(ledger)) => ledger.nonce,
+            (None, Key::Uncounted | Key::Gone) => {
+                Nonce(self.mark.unwrap_or_default().0.max(self.newest_stored()))
+            }
         }
     }
 }
 
 pub async fn run(asked: &AdoptArguments, read: &ReadArguments) -> Result<()> {
     let show = Show::on_stdout(read.json);
-    let desk = Desk::open(read).await?;
-    let marks = HighWater::open(&desk.home.folder().high_water())?;
-    let cases = gather(&desk, &marks, asked).await?;
+    let relay = StoppedRelay::take(read).await?;
+    let marks = HighWater::open(&relay.folder().high_water())?;
+    let troubled = troubled(&relay, &marks, asked).await?;
+    let cases = examine(&relay, &marks, troubled).await?;
     if cases.is_empty() {
         match show.json {
             true => show.value(&json!([])),
@@ -101,26 +123,24 @@ pub async fn run(asked: &AdoptArguments, read: &ReadArguments) -> Result<()> {
         return Ok(());
     }
     if !show.json {
-        cases.iter().for_each(|case| tell(&show, case));
+        cases.iter().for_each(|(case, _)| tell(&show, case));
     }
     confirm(asked.yes)?;
     // All of them before any lane may sign: what one has forgotten another would pay again.
-    for case in &cases {
-        if let Some(nonce) = case.fence() {
-            fence(&desk, case, nonce).await?;
-        }
+    for (case, ledger) in &cases {
+        fence(&relay, case, ledger.rail()).await?;
     }
     let mut adopted = Vec::new();
-    for case in &cases {
-        let nonce = adopt(&desk, case).await?;
+    for (case, _) in &cases {
+        let nonce = adopt(&relay, case).await?;
         adopted.push(json!({"lane": case.lane, "ledger_nonce": nonce, "facts": facts(case)}));
         if !show.json {
             let done = show.paint(Style::Good, "adopted");
             show.line(&format!("{done} {}: goes on above nonce {nonce}", case.lane));
         }
     }
-    let identity = desk.store.identity().await?;
-    marks.accept(&identity.id, &desk.store.lanes().await?)?;
+    let identity = relay.store.identity().await?;
+    marks.accept(&identity.id, &relay.store.lanes().await?)?;
     match show.json {
         true => show.value(&Value::Array(adopted)),
         false => show.line("start the relay again; `landfall audit` compares store and ledger"),
@@ -129,29 +149,34 @@ pub async fn run(asked: &AdoptArguments, read: &ReadArguments) -> Result<()> {
 }
 
 /// The lanes that stand still, of those that were asked for.
-async fn gather(desk: &Desk, marks: &HighWater, asked: &AdoptArguments) -> Result<Vec<Case>> {
+async fn troubled(
+    relay: &StoppedRelay,
+    marks: &HighWater,
+    asked: &AdoptArguments,
+) -> Result<Vec<Troubled>> {
     let before = marks.remembered();
-    let stored = desk.store.lanes().await?;
-    let identity = desk.store.identity().await?;
+    let stored = relay.store.lanes().await?;
+    let identity = relay.store.identity().await?;
     let replaced = marks.check_store(&identity.id).err();
-    let mut troubled: Vec<(LaneId, String)> = Vec::new();
+    let mut troubled: Vec<Troubled> = Vec::new();
     let mut behind = Vec::new();
     for id in before.lanes() {
         let lane = stored.iter().find(|lane| lane.id == *id);
         let why = marks.check_lane(&before, id, lane).err().or_else(|| replaced.clone());
         if let Some(why) = why {
             behind.push(id.clone());
-            troubled.push((id.clone(), why));
+            troubled.push(Troubled { lane: id.clone(), stored: lane.cloned(), why });
         }
     }
-    for lane in &stored {
-        let known = troubled.iter().any(|(id, _)| *id == lane.id);
+    for lane in stored {
+        let known = troubled.iter().any(|one| one.lane == lane.id);
         if let (Some(halt), false) = (&lane.halted, known) {
-            troubled.push((lane.id.clone(), halt.reason.clone()));
+            let (id, why) = (lane.id.clone(), halt.reason.clone());
+            troubled.push(Troubled { lane: id, stored: Some(lane), why });
         }
     }
     let named = |id: &LaneId| asked.all || asked.lanes.iter().any(|name| name == id.as_str());
-    let is_troubled = |name: &&String| troubled.iter().any(|(id, _)| id.as_str() == *name);
+    let is_troubled = |name: &&String| troubled.iter().any(|one| one.lane.as_str() == *name);
     if let Some(name) = asked.lanes.iter().find(|name| !is_troubled(name)) {
         return Err(Failure::No(format!("{name} is no halted lane; see `landfall lanes`")));
     }
@@ -162,37 +187,74 @@ async fn gather(desk: &Desk, marks: &HighWater, asked: &AdoptArguments) -> Resul
                 .into(),
         ));
     }
-    let nonces = desk.rail.nonces().await.map_err(unreachable_ledger)?;
-    let mut cases = Vec::new();
-    for (lane, why) in troubled.into_iter().filter(|(id, _)| named(id)) {
-        if !desk.rail.owns(&lane) {
+    troubled.retain(|one| named(&one.lane));
+    Ok(troubled)
+}
+
+/// What the ledger of each lane says of it. No other is asked: it could not tell what is gone from
+/// what it never had.
+async fn examine(
+    relay: &StoppedRelay,
+    marks: &HighWater,
+    troubled: Vec<Troubled>,
+) -> Result<Vec<(Case, Arc<dyn LedgerExaminer>)>> {
+    let rail_of = |one: &Troubled| one.stored.as_ref().map(|lane| lane.rail);
+    // A lane that the store has forgotten may be any rail's.
+    let is_wanted = |rail| troubled.iter().any(|one| rail_of(one).is_none_or(|of| of == rail));
+    let ledgers = Ledgers::open(&relay.config, relay.folder(), is_wanted).await?;
+    let mut by_ledger: Vec<(Arc<dyn LedgerExaminer>, Vec<Troubled>)> = Vec::new();
+    for one in troubled {
+        let Some(owner) = ledgers.owner(&one.lane, rail_of(&one)) else {
             return Err(Failure::Unable(format!(
-                "{lane} is not on the ledger that is configured here ({}), and no other can tell \
-                 what its key has done; nothing was changed",
-                desk.network
+                "{} is not on the ledger that is configured here ({}), and no other can tell what \
+                 its key has done; nothing was changed",
+                one.lane,
+                ledgers.names()
             )));
-        }
-        let ledger = match nonces.iter().find(|(id, _)| *id == lane) {
-            Some((_, ledger)) => Some(*ledger),
-            None => match desk.rail.nonce(&lane).await {
-                Ok(ledger) => ledger,
-                Err(RailError::Misconfigured(_)) => None,
-                Err(error) => return Err(unreachable_ledger(error)),
-            },
         };
-        let used = ledger.map_or(Nonce(0), |ledger| ledger.nonce);
-        let open = desk.store.open_attempts(&lane).await?;
-        cases.push(Case {
-            signing: desk.rail.lanes().contains(&lane),
-            stored: stored.iter().find(|stored| stored.id == lane).cloned(),
-            mark: marks.marks().into_iter().find(|(id, _)| *id == lane).map(|(_, mark)| mark.nonce),
-            passed: open.into_iter().filter(|attempt| attempt.nonce <= used).collect(),
-            lane,
-            why,
-            ledger,
-        });
+        match by_ledger.iter_mut().find(|(known, _)| Arc::ptr_eq(known, owner)) {
+            Some((_, lanes)) => lanes.push(one),
+            None => by_ledger.push((owner.clone(), vec![one])),
+        }
+    }
+    let mut cases = Vec::new();
+    for (ledger, lanes) in by_ledger {
+        let ids: Vec<LaneId> = lanes.iter().map(|one| one.lane.clone()).collect();
+        let keys = ledger.keys(&ids).await.map_err(unreachable_ledger)?;
+        for (troubled, key) in lanes.into_iter().zip(keys) {
+            let case = case(relay, marks, troubled, key, &ledger).await?;
+            cases.push((case, ledger.clone()));
+        }
     }
     Ok(cases)
+}
+
+async fn case(
+    relay: &StoppedRelay,
+    marks: &HighWater,
+    troubled: Troubled,
+    key: Key,
+    ledger: &Arc<dyn LedgerExaminer>,
+) -> Result<Case> {
+    let Troubled { lane, stored, why } = troubled;
+    let rail = ledger.rail();
+    let used = match key {
+        Key::At(ledger) => ledger.nonce,
+        Key::Uncounted | Key::Gone => Nonce(0),
+    };
+    let open = relay.store.open_attempts(&lane).await?;
+    Ok(Case {
+        rail: rail.name(),
+        signing: rail.lanes().contains(&lane),
+        manner: rail.manner(),
+        words: ledger.words(),
+        mark: marks.marks().into_iter().find(|(id, _)| *id == lane).map(|(_, mark)| mark.nonce),
+        passed: open.into_iter().filter(|attempt| attempt.nonce <= used).collect(),
+        lane,
+        stored,
+        why,
+        key,
+    })
 }
 
 fn unreachable_ledger(error: RailError) -> Failure {
@@ -207,9 +269,10 @@ fn tell(show: &Show, case: &Case) {
     line("halted", case.why.clone());
     line(
         "ledger",
-        match case.ledger {
-            Some(at) => format!("nonce {} at final block {}", at.nonce, at.final_height),
-            None => "the key is no longer on the account".into(),
+        match case.key {
+            Key::At(at) => format!("nonce {} at final block {}", at.nonce, at.final_height),
+            Key::Uncounted => "keeps no nonces".into(),
+            Key::Gone => "the key is no longer on the account".into(),
         },
     );
     line("store", format!("newest attempt has nonce {}", case.newest_stored()));
@@ -222,16 +285,7 @@ fn tell(show: &Show, case: &Case) {
         let text = format!("attempts with nonces {first} to {last} were stored and may still land");
         line("forgotten", show.paint(Style::Bad, &text));
     }
-    match (case.fence(), case.ledger) {
-        (Some(fence), _) => {
-            line("fence", format!("nonce {fence} is landed first: nothing signed before it lands"));
-        }
-        (None, Some(_)) => {
-            let text = "none, as the key is not in near.access_keys; is nobody else using it?";
-            line("fence", show.paint(Style::Warn, text));
-        }
-        (None, None) => {}
-    }
+    tell_fences(case, |text, style| line("fence", show.paint(style, &text)));
     for attempt in &case.passed {
         let (id, nonce, members) = (attempt.id, attempt.nonce, attempt.members.len());
         line("open", format!("attempt {id}, nonce {nonce}, {members} members, {}", attempt.hash));
@@ -243,15 +297,44 @@ fn tell(show: &Show, case: &Case) {
     }
 }
 
+fn tell_fences(case: &Case, line: impl Fn(String, Style)) {
+    match (&case.fences()[..], case.key) {
+        ([], Key::Gone) => {}
+        ([], Key::At(_)) => {
+            let keys = case.words.keys;
+            let text = format!("none, as the key is not in {keys}; is nobody else using it?");
+            line(text, Style::Warn);
+        }
+        ([], Key::Uncounted) => {
+            let text = "none is possible: what was forgotten may land for as long as it is valid";
+            line(text.into(), Style::Warn);
+        }
+        ([fence], _) => {
+            let text = format!("nonce {fence} is landed first: nothing signed before it lands");
+            line(text, Style::Plain);
+        }
+        ([first, .., last], _) => {
+            let text = format!(
+                "nonces {first} to {last} are landed first: nothing signed before them lands"
+            );
+            line(text, Style::Plain);
+        }
+    }
+}
+
 fn facts(case: &Case) -> Value {
+    let at = match case.key {
+        Key::At(ledger) => Some(ledger),
+        Key::Uncounted | Key::Gone => None,
+    };
     json!({
         "halted": case.why,
-        "key_nonce": case.ledger.map(|ledger| ledger.nonce),
-        "final_height": case.ledger.map(|ledger| ledger.final_height),
+        "key_nonce": at.map(|ledger| ledger.nonce),
+        "final_height": at.map(|ledger| ledger.final_height),
         "newest_stored": case.newest_stored(),
         "unexplained": case.unexplained(),
         "forgotten": case.forgotten(),
-        "fence": case.fence(),
+        "fence": case.fences().last(),
         "open_passed": case.passed.iter().map(|attempt| attempt.id).collect::<Vec<_>>(),
     })
 }
@@ -275,121 +358,93 @@ fn confirm(yes: bool) -> Result<()> {
     }
 }
 
-/// Lands a transaction that carries nobody, far above all that may have been forgotten. Stored like
-/// any attempt: what it passes is then proven dead, and an audit knows it. The lane stays halted.
-async fn fence(desk: &Desk, case: &Case, nonce: Nonce) -> Result<()> {
-    let lane = &case.lane;
-    let held = lease(desk, lane).await?;
-    if held.next_nonce.is_none() {
-        desk.store.start_lane(lane, held.epoch, Nonce(nonce.0 - 1)).await?;
-    }
-    let signed = desk.rail.sign(Purpose::Fence, &[], lane, nonce).await.map_err(|error| {
-        Failure::Unable(format!(
-            "a fence cannot be signed on {lane} ({error}); is its key in near.access_keys?"
-        ))
-    })?;
-    let now_ms = SystemClock::default().now_ms();
-    let open = OpenAttempt {
-        rail: RailName::Near,
-        lane: lane.clone(),
-        epoch: held.epoch,
-        nonce,
-        purpose: Purpose::Fence,
-        signed,
-        moves: Vec::new(),
-        // The store is known to be behind them, perhaps.
-        marks: Vec::new(),
-        incarnation: desk.store.identity().await?.incarnation,
-        now_ms,
-    };
-    let opened = desk.store.open_attempt(open).await?;
-    let Opened::Stored(attempt) = opened else {
-        return Err(Failure::Unable(format!("the fence on {lane} was not stored: {opened:?}")));
-    };
-    let landing = land(desk, &attempt).await?;
-    let settlement = Settlement {
-        attempt: attempt.id,
-        lane: lane.clone(),
-        epoch: held.epoch,
-        fate: Fate::Landed(landing),
-        moves: Vec::new(),
-        now_ms: SystemClock::default().now_ms(),
-    };
-    // If the lease has run out meanwhile, the relay settles it.
-    desk.store.settle(settlement).await?;
-    Ok(())
-}
+/// The rail as the fences' signer.
+struct Signer(Arc<dyn Rail>);
 
-/// Under the name of the instance whose folder this is: no relay of that name runs.
-async fn lease(desk: &Desk, lane: &LaneId) -> Result<Lane> {
-    let name = desk.home.folder().instance_name(desk.config.instance.name.as_deref())?;
-    match desk.store.lease(lane, RailName::Near, &name, FENCE_LEASE_MS).await? {
-        Leased::Yours(held) => Ok(held),
-        Leased::Busy { holder, until_ms } => {
-            let left_ms = until_ms.saturating_sub(SystemClock::default().now_ms());
-            Err(Failure::Unable(format!(
-                "{lane} is held by {holder:?}: stop that relay, or, if it is gone, wait until its \
-                 lease has ended ({} s), then try again; nothing was adopted",
-                left_ms.div_ceil(1_000)
-            )))
-        }
+#[async_trait]
+impl FenceSigner for Signer {
+    async fn sign_fence(
+        &self,
+        lane: &LaneId,
+        nonce: Nonce,
+    ) -> std::result::Result<Signed, RailError> {
+        self.0.sign(Purpose::Fence, &[], lane, nonce).await
     }
 }
 
-/// Sends the fence until it is final.
-async fn land(desk: &Desk, fence: &Attempt) -> Result<Landing> {
-    let clock = SystemClock::default();
-    let lane = &fence.lane;
-    let mut last = "no node has shown it".to_owned();
-    let rounds = FENCE_PATIENCE.as_millis() / FENCE_POLL.as_millis() / u128::from(FENCE_LOOKS);
-    for round in 0..rounds as u32 {
-        match desk.rail.broadcast(fence, round).await {
-            Broadcast::Sent(Some(Look::Landed(landing))) => return Ok(landing),
-            Broadcast::Sent(_) => {}
-            Broadcast::Refused(refusal) => last = refusal.reason,
-            Broadcast::Unsure { cause, shortage: Some(Shortage::Native) } => {
-                return Err(Failure::Unable(format!(
-                    "a fence on {lane} cannot be paid for ({cause}): give the account some NEAR, \
-                     then this command again; nothing was adopted"
-                )));
-            }
-            Broadcast::Unsure { cause, .. } => last = cause,
-        }
-        for _ in 0..FENCE_LOOKS {
-            match desk.rail.look(fence, false).await {
-                Ok(Look::Landed(landing)) => return Ok(landing),
-                Ok(Look::Adrift { why, .. }) => last = why,
-                Ok(Look::Foreign(foreign)) => last = foreign.reason,
-                Ok(Look::Sunk(certificate)) => last = certificate.summary,
-                Err(error) => last = error.to_string(),
-            }
-            clock.sleep(FENCE_POLL).await;
-        }
-    }
-    Err(Failure::Unable(format!(
-        "the fence on {lane} has not landed within {} s ({last}); nothing was adopted, try again",
-        FENCE_PATIENCE.as_secs()
-    )))
+/// Lands what stands in the way of all that may have been forgotten. Stored like any attempt: what
+/// it passes is then proven dead, and an audit knows it. The lane stays halted.
+async fn fence(relay: &StoppedRelay, case: &Case, rail: Arc<dyn Rail>) -> Result<()> {
+    let fencing = Fencing {
+        store: relay.store.clone(),
+        ledger: rail.clone(),
+        signer: Arc::new(Signer(rail)),
+        clock: wire::clock(),
+        instance: relay.instance()?,
+    };
+    let patience = FENCE_PATIENCE.max(Duration::from_millis(2 * case.manner.finality_ms));
+    let landed = fencing.land(&case.lane, &case.fences(), patience).await;
+    landed.map_err(|unfenced| unlanded(case, patience, unfenced))
 }
 
-async fn adopt(desk: &Desk, case: &Case) -> Result<Nonce> {
-    let nonce = case.fence().unwrap_or_else(|| case.adopted());
-    if case.stored.is_none() && case.fence().is_none() {
+fn unlanded(case: &Case, patience: Duration, unfenced: Unfenced) -> Failure {
+    let (lane, Words { keys, coin, .. }) = (&case.lane, &case.words);
+    Failure::Unable(match unfenced {
+        Unfenced::Held { holder, until_ms } => return held(lane, &holder, until_ms),
+        Unfenced::Unsignable(why) => {
+            format!("a fence cannot be signed on {lane} ({why}); is its key in {keys}?")
+        }
+        Unfenced::Unpaid(cause) => format!(
+            "a fence on {lane} cannot be paid for ({cause}): give the account some {coin}, then \
+             this command again; nothing was adopted"
+        ),
+        Unfenced::NotStored(why) => {
+            format!("the fence on {lane} was not stored: {why}; nothing was adopted, try again")
+        }
+        Unfenced::Adrift(why) => format!(
+            "the fence on {lane} has not landed within {} s ({why}); nothing was adopted, try \
+             again",
+            patience.as_secs()
+        ),
+        Unfenced::Sunk(why) => {
+            format!("the fence on {lane} can never land ({why}); nothing was adopted, try again")
+        }
+        Unfenced::Store(error) => return error.into(),
+    })
+}
+
+fn held(lane: &LaneId, holder: &str, until_ms: u64) -> Failure {
+    let left_ms = until_ms.saturating_sub(wire::clock().now_ms());
+    Failure::Unable(format!(
+        "{lane} is held by {holder:?}: stop that relay, or, if it is gone, wait until its lease \
+         has ended ({} s), then try again; nothing was adopted",
+        left_ms.div_ceil(1_000)
+    ))
+}
+
+async fn adopt(relay: &StoppedRelay, case: &Case) -> Result<Nonce> {
+    let (lane, nonce) = (&case.lane, case.adopted());
+    if case.stored.is_none() && case.fences().is_empty() {
         // Leasing makes it.
-        lease(desk, &case.lane).await?;
+        let leased = relay.store.lease(lane, case.rail, &relay.instance()?, LEASE_MS).await?;
+        if let Leased::Busy { holder, until_ms } = leased {
+            return Err(held(lane, &holder, until_ms));
+        }
     }
-    desk.store.adopt(&case.lane, nonce).await?;
+    relay.store.adopt(lane, nonce).await?;
     Ok(nonce)
 }
 
 #[cfg(test)]
 mod tests {
     use landfall_core::Epoch;
+    use landfall_core::ledger::{LedgerNonce, Order};
 
     use super::*;
 
     fn case(next: u64, used: Option<u64>, mark: Option<u64>) -> Case {
         let lane = LaneId::new("near:simnet:relay.near:k");
+        let at = |used| Key::At(LedgerNonce { nonce: Nonce(used), final_height: 9 });
         Case {
             stored: Some(Lane {
                 id: lane.clone(),
@@ -403,13 +458,19 @@ mod tests {
                 halted: None,
             }),
             lane,
+            rail: RailName::Near,
             why: String::new(),
-            ledger: used.map(|used| LedgerNonce { nonce: Nonce(used), final_height: 9 }),
+            key: used.map_or(Key::Gone, at),
             mark: mark.map(Nonce),
             signing: true,
             passed: Vec::new(),
+            manner: Manner::OVERTAKES,
+            words: Words { name: "simnet".into(), keys: "near.access_keys", coin: "NEAR" },
         }
     }
+
+    /// How far one fence goes above what is known.
+    const JUMP: u64 = 1_000;
 
     #[test]
     fn somebody_elses_nonces_are_shown() {
@@ -428,21 +489,40 @@ mod tests {
     fn a_fence_goes_far_above_all_that_is_known() {
         for known in [case(8, Some(3), None), case(5, Some(7), Some(4)), case(5, Some(6), Some(7))]
         {
-            assert_eq!(known.fence(), Some(Nonce(7 + FENCE_JUMP)), "{known:?}");
+            assert_eq!(known.fences(), [Nonce(7 + JUMP)], "{known:?}");
+            assert_eq!(known.adopted(), Nonce(7 + JUMP));
         }
+    }
+
+    #[test]
+    fn a_lane_whose_attempts_queue_goes_on_above_all_that_was_filled() {
+        let manner = Manner { order: Order::Queues, window: 2, ..Manner::OVERTAKES };
+        let case = Case { manner, ..case(5, Some(3), Some(6)) };
+        assert_eq!(case.fences(), [5, 6, 7, 8].map(Nonce));
+        assert_eq!(case.adopted(), Nonce(8));
     }
 
     #[test]
     fn a_key_that_is_gone_needs_no_fence_and_goes_on_above_everything() {
         let case = case(5, None, Some(9));
-        assert_eq!((case.fence(), case.adopted()), (None, Nonce(9)));
+        assert_eq!((case.fences(), case.adopted()), (Vec::new(), Nonce(9)));
+        assert_eq!(case.forgotten(), None, "nothing can land");
+    }
+
+    /// It is not taken for one whose key is gone: what was forgotten may land, and is shown.
+    #[test]
+    fn where_no_nonces_are_kept_nothing_is_fenced_and_what_may_land_is_shown() {
+        let manner = Manner { order: Order::Free, ..Manner::OVERTAKES };
+        let case = Case { manner, key: Key::Uncounted, ..case(5, None, Some(9)) };
+        assert_eq!((case.fences(), case.adopted()), (Vec::new(), Nonce(9)));
+        assert_eq!((case.forgotten(), case.unexplained()), (Some((5, 9)), None));
     }
 
     #[test]
     fn a_lane_whose_key_is_not_here_is_adopted_unfenced_unless_something_may_still_land() {
         let nothing = Case { signing: false, ..case(5, Some(7), Some(7)) };
-        assert_eq!((nothing.fence(), nothing.adopted()), (None, Nonce(7)));
+        assert_eq!((nothing.fences(), nothing.adopted()), (Vec::new(), Nonce(7)));
         let forgotten = Case { signing: false, ..case(5, Some(7), Some(9)) };
-        assert_eq!(forgotten.fence(), Some(Nonce(9 + FENCE_JUMP)));
+        assert_eq!(forgotten.fences(), [Nonce(9 + JUMP)]);
     }
 }

@@ -6,28 +6,27 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use landfall_core::courier::Courier;
-use landfall_core::rail::{Rail, RailError};
 use serde_json::{Value, json};
 
 use crate::cli::CheckArguments;
 use crate::config::{self, Config, Mistake, Mistakes, Need, StoreUrl};
 use crate::dev::ground::ledger_sources;
+use crate::examine;
 use crate::failure::{Failure, Result};
 use crate::show::{Show, Style};
-use crate::wire::{self, Agreement};
+use crate::wire;
 
 /// What one trial came to.
-struct Finding {
-    what: &'static str,
-    mark: Mark,
-    detail: String,
+pub struct Finding {
+    pub what: &'static str,
+    pub mark: Mark,
+    pub detail: String,
     /// For programs, beside the above.
-    facts: Value,
+    pub facts: Value,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Mark {
+pub enum Mark {
     Good,
     /// It works, and somebody should know what it means.
     Note,
@@ -35,7 +34,7 @@ enum Mark {
 }
 
 impl Finding {
-    fn new(what: &'static str, found: std::result::Result<String, String>) -> Finding {
+    pub fn new(what: &'static str, found: std::result::Result<String, String>) -> Finding {
         let mark = if found.is_ok() { Mark::Good } else { Mark::Bad };
         Finding { what, mark, detail: found.unwrap_or_else(|why| why), facts: json!({}) }
     }
@@ -59,12 +58,8 @@ pub async fn run(arguments: &CheckArguments) -> Result<()> {
         store(&config).await,
     ];
     findings.extend(open_to_others(&config, sources.file.as_deref()));
-    if config.has_near() {
-        findings.push(Finding::new("NEAR", try_ledger(&config).await));
-        findings.push(nodes(wire::agreement(&config)?));
-    }
-    if config.has_internal() {
-        findings.push(services(&config).await);
+    for examiner in examine::all().filter(|one| one.is_configured(&config)) {
+        findings.extend(examiner.check(&config).await?);
     }
     print(&show, &findings);
     match findings.iter().any(|finding| finding.mark == Mark::Bad) {
@@ -125,16 +120,17 @@ fn folder(config: &Config) -> Finding {
 
 /// Files with secrets, and the data folder, that others on this machine can read.
 fn open_to_others(config: &Config, file: Option<&Path>) -> Option<Finding> {
-    let file = file.filter(|_| !config.near.access_keys.is_empty() || !config.api.keys.is_empty());
-    let keys = config.near.access_keys_file.as_deref();
-    let data = Some(config.instance.data.as_path());
+    let secrets: Vec<_> = examine::all().map(|one| one.secrets(config)).collect();
+    let in_settings = secrets.iter().any(|one| one.in_settings) || !config.api.keys.is_empty();
+    let files = secrets.into_iter().flat_map(|one| one.files);
+    let data = config.instance.data.as_path();
     let others = |path: &&Path| {
         let mode = std::fs::metadata(path).map(|found| found.permissions().mode());
         mode.is_ok_and(|mode| mode & 0o077 != 0)
     };
-    let open: Vec<String> = [keys, file, data]
-        .into_iter()
-        .flatten()
+    let open: Vec<String> = files
+        .chain(file.filter(|_| in_settings))
+        .chain([data])
         .filter(others)
         .map(|path| path.display().to_string())
         .collect();
@@ -166,80 +162,4 @@ async fn holdings(config: &Config) -> Result<String> {
     let transfers: u64 = store.counts().await?.iter().map(|(_, count)| count).sum();
     let id = store.identity().await?.id;
     Ok(format!("store {id} holds {transfers} transfers"))
-}
-
-async fn services(config: &Config) -> Finding {
-    let tried = match wire::internal_rail(config, wire::clock()) {
-        Ok(rail) => rail.check().await.map_err(|error| error.to_string()),
-        Err(failure) => Err(failure.to_string()),
-    };
-    Finding::new("services", tried)
-}
-
-/// Whose word is taken.
-fn nodes(agreement: Agreement) -> Finding {
-    let Agreement { nodes, quorum } = agreement;
-    let alone = quorum == 1;
-    let detail = match (nodes, quorum) {
-        (1, _) => "this node is believed alone: if it lies, payouts are told COMPLETED that were \
-                   never paid, or are paid twice; of three in near.rpc_urls two would have to agree"
-            .to_owned(),
-        (_, 1) => format!(
-            "each of {nodes} nodes is believed alone, as near.quorum is 1: if one lies, payouts \
-             are told COMPLETED that were never paid, or are paid twice; without it, a majority \
-             must agree"
-        ),
-        _ => format!("{quorum} of {nodes} must agree; {}", what_holds(nodes, quorum)),
-    };
-    let mark = if alone { Mark::Note } else { Mark::Good };
-    Finding { what: "NEAR nodes", mark, detail, facts: json!({"nodes": nodes, "quorum": quorum}) }
-}
-
-fn what_holds(nodes: usize, quorum: usize) -> String {
-    let liars = match quorum - 1 {
-        1 => "one that lies decides nothing".to_owned(),
-        few => format!("{few} that lie decide nothing"),
-    };
-    match nodes - quorum {
-        0 => format!("{liars}, but with one away nothing is decided at all"),
-        1 => format!("{liars}, and one may be away"),
-        few => format!("{liars}, and {few} may be away"),
-    }
-}
-
-async fn try_ledger(config: &Config) -> std::result::Result<String, String> {
-    let clock = wire::clock();
-    let network = match &config.near.network {
-        Some(network) => network.clone(),
-        None => {
-            let endpoints =
-                wire::endpoints(config, clock.clone()).map_err(|failure| failure.to_string())?;
-            wire::shown_network(&endpoints).await?
-        }
-    };
-    let rail = wire::near_rail(config, &network, clock).map_err(|failure| failure.to_string())?;
-    rail.check().await.map_err(|error| match error {
-        RailError::Unavailable(why) => format!("{why}; are near.rpc_urls right and reachable?"),
-        RailError::Misconfigured(why) => why,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(nodes: usize, quorum: usize, mark: Mark, said: &str) {
-        let found = super::nodes(Agreement { nodes, quorum });
-        assert!(found.mark == mark && found.detail.contains(said), "{}", found.detail);
-        assert_eq!(found.facts, json!({"nodes": nodes, "quorum": quorum}));
-    }
-
-    #[test]
-    fn it_says_how_many_nodes_must_agree() {
-        check(1, 1, Mark::Note, "this node is believed alone");
-        check(3, 1, Mark::Note, "each of 3 nodes is believed alone");
-        check(2, 2, Mark::Good, "2 of 2 must agree; one that lies decides nothing, but with one");
-        check(3, 2, Mark::Good, "2 of 3 must agree; one that lies decides nothing, and one may");
-        check(5, 3, Mark::Good, "3 of 5 must agree; 2 that lie decide nothing, and 2 may");
-    }
 }

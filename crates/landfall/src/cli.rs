@@ -5,6 +5,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use landfall_core::RailName;
 
@@ -155,25 +156,17 @@ pub struct CheckArguments {
 #[derive(Debug, Clone, Args)]
 pub struct AuditArguments {
     /// One rail; without it, all that are configured.
-    #[arg(value_enum)]
-    pub rail: Option<RailArgument>,
+    #[arg(value_parser = rail())]
+    pub rail: Option<RailName>,
     #[command(flatten)]
     pub read: CheckArguments,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum RailArgument {
-    Near,
-    Internal,
-}
-
-impl From<RailArgument> for RailName {
-    fn from(named: RailArgument) -> RailName {
-        match named {
-            RailArgument::Near => RailName::Near,
-            RailArgument::Internal => RailName::Internal,
-        }
-    }
+/// A rail, by its name.
+fn rail() -> impl TypedValueParser<Value = RailName> {
+    let unknown = |name: String| format!("{name} is no rail");
+    PossibleValuesParser::new(RailName::ALL.map(RailName::as_str))
+        .try_map(move |name| RailName::parse(&name).ok_or_else(|| unknown(name)))
 }
 
 #[derive(Debug, Clone, Args)]
@@ -222,15 +215,15 @@ pub struct KeyArguments {
     #[arg(long, default_value = "")]
     pub tenant: String,
     /// One rail; without it, whatever has the key on any.
-    #[arg(long, value_enum)]
-    pub rail: Option<RailArgument>,
+    #[arg(long, value_parser = rail())]
+    pub rail: Option<RailName>,
 }
 
 #[derive(Debug, Clone, Args)]
 pub struct ListArguments {
     /// One rail; without it, all.
-    #[arg(long, value_enum)]
-    pub rail: Option<RailArgument>,
+    #[arg(long, value_parser = rail())]
+    pub rail: Option<RailName>,
     /// Such as COMPLETED or queued-transfer.
     #[arg(long)]
     pub state: Option<String>,
@@ -252,8 +245,8 @@ pub struct WatchArguments {
     #[arg(long, default_value = "")]
     pub tenant: String,
     /// One rail; without it, whichever has the key.
-    #[arg(long, value_enum)]
-    pub rail: Option<RailArgument>,
+    #[arg(long, value_parser = rail())]
+    pub rail: Option<RailName>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -222,6 +222,16 @@ pub fn time(ms: u64) -> String {
     format!("{:.3}", jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::MAX))
 }
 
+/// How long something has lasted.
+pub fn age(ms: u64) -> String {
+    let minutes = ms / 60_000;
+    match (minutes / 1_440, minutes / 60) {
+        (0, 0) => format!("{minutes} min"),
+        (0, hours) => format!("{hours} h {} min", minutes % 60),
+        (days, hours) => format!("{days} d {} h", hours % 24),
+    }
+}
+
 /// The head of a long text.
 pub fn short(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
@@ -291,5 +301,11 @@ mod tests {
         assert_eq!(time(1_760_090_400_123), "2025-10-10T10:00:00.123Z");
         assert_eq!((ends("abcdef", 4).as_str(), ends("abc", 4).as_str()), ("ab…f", "abc"));
         assert_eq!((short("abcdef", 4).as_str(), short("abc", 4).as_str()), ("abc…", "abc"));
+    }
+    #[test]
+    fn ages_are_readable() {
+        assert_eq!(age(65_000), "1 min");
+        assert_eq!(age(3_600_000 * 2 + 60_000 * 5), "2 h 5 min");
+        assert_eq!(age(86_400_000 * 3 + 3_600_000), "3 d 1 h");
     }
 }

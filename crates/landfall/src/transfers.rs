@@ -39,7 +39,7 @@ pub async fn get(store: &Arc<dyn Store>, show: &Show, asked: &KeyArguments) -> R
 /// At least one.
 async fn find(store: &Arc<dyn Store>, asked: &KeyArguments) -> Result<Vec<Transfer>> {
     let (tenant, key) = (asked.tenant.as_str(), asked.key.as_str());
-    let named = asked.rail.map(RailName::from);
+    let named = asked.rail;
     let mut found = Vec::new();
     for rail in RailName::ALL.into_iter().filter(|rail| named.is_none_or(|named| named == *rail)) {
         found.extend(store.by_key(rail, tenant, key).await?);
@@ -124,7 +124,7 @@ fn filters(asked: &ListArguments) -> Result<Vec<ListFilter>> {
         Some(name) => states_named(name)?.into_iter().map(Some).collect(),
     };
     let filter = |state| ListFilter {
-        rail: asked.rail.map(RailName::from),
+        rail: asked.rail,
         tenant: asked.tenant.clone(),
         state,
         receiver: asked.receiver.clone(),

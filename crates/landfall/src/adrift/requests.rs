@@ -1,35 +1,57 @@
-//! Transfers between services that wait for an operator: a service has forgotten whether it acted.
+//! Transfers that no attempt carries and that wait for an operator: a service has forgotten whether
+//! it acted.
 //!
 //! **Rule:** a word is taken only of a transfer that the relay itself has set aside as adrift, or
 //! has tried for long at a call that no late one can contradict; of any other the services are
 //! still asked, and they know better.
-//! Not here: what a word comes to (`landfall_rail_internal`, by [`Courier::ruled`]).
+//! Not here: what a word comes to (the rail, by `Courier::ruled`), how they are shown (`examine`).
 
 use std::sync::Arc;
 
-use landfall_core::courier::Courier;
 use landfall_core::store::{ListFilter, Store};
 use landfall_core::{Certificate, CertificateKind, RailName, State, Transfer, TransferId};
 use landfall_engine::operate::{self, OperateError};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{Opened, age};
 use crate::cli::{DecideArguments, Decided, ReadArguments};
+use crate::examine::{self, RequestExaminer};
 use crate::failure::{Failure, Result};
-use crate::show::{Show, Style, Table, time};
+use crate::show::Show;
+use crate::stopped::StoppedRelay;
 use crate::wire;
 
 /// Rows read from the store at a time.
 const PAGE: usize = 1_000;
 
-/// Those that wait, oldest first.
-pub async fn waiting(store: &Arc<dyn Store>) -> Result<Vec<Transfer>> {
+/// Requests of one rail that wait, and whoever knows how to show them.
+pub struct Waiting {
+    pub examiner: &'static dyn RequestExaminer,
+    pub transfers: Vec<Transfer>,
+}
+
+/// Those that wait, by rail, oldest first.
+pub async fn waiting(store: &Arc<dyn Store>) -> Result<Vec<Waiting>> {
+    let mut waiting = Vec::new();
+    for (rail, examiner) in rails() {
+        let transfers = set_aside(store, rail).await?;
+        if !transfers.is_empty() {
+            waiting.push(Waiting { examiner, transfers });
+        }
+    }
+    Ok(waiting)
+}
+
+/// The rails that have such transfers.
+fn rails() -> impl Iterator<Item = (RailName, &'static dyn RequestExaminer)> {
+    examine::all().filter_map(|one| Some((one.rail(), one.requests()?)))
+}
+
+async fn set_aside(store: &Arc<dyn Store>, rail: RailName) -> Result<Vec<Transfer>> {
     let mut found = Vec::new();
-    let open = State::all(RailName::Internal).into_iter().filter(|state| !state.is_final());
-    for state in open {
+    for state in State::all(rail).into_iter().filter(|state| !state.is_final()) {
         let mut before: Option<TransferId> = None;
         loop {
-            let (rail, state) = (Some(RailName::Internal), Some(state));
+            let (rail, state) = (Some(rail), Some(state));
             let filter = ListFilter { rail, state, before, limit: PAGE, ..ListFilter::default() };
             let page = store.list(filter).await?;
             before = page.last().map(|last| last.id);
@@ -44,45 +66,14 @@ pub async fn waiting(store: &Arc<dyn Store>) -> Result<Vec<Transfer>> {
     Ok(found)
 }
 
-pub fn print(show: &Show, waiting: &[Transfer], now_ms: u64) {
-    let mut table = Table::new(&["REQ_ID", "STATE", "MOVES", "FROM", "TO", "AGE", "WHY"]);
-    for transfer in waiting {
-        let Some(order) = transfer.payload.internal() else { continue };
-        let moves = format!("{} {} of {}", order.shown_amount(), order.asset, order.user_id);
-        table.row(vec![
-            (Style::Bold, transfer.key.clone()),
-            (Style::Warn, transfer.state.name().to_owned()),
-            (Style::Plain, moves),
-            (Style::Plain, order.source.clone()),
-            (Style::Plain, order.target.clone()),
-            (Style::Warn, age(now_ms.saturating_sub(transfer.created_ms))),
-            (Style::Plain, transfer.aside.clone().unwrap_or_default()),
-        ]);
-    }
-    show.table(&table);
-}
-
-pub fn json(transfer: &Transfer, now_ms: u64) -> Value {
-    json!({
-        "rail": transfer.payload.rail(),
-        "req_id": transfer.key,
-        "tenant": transfer.tenant,
-        "state": transfer.state.name(),
-        "order": transfer.payload.internal(),
-        "why": transfer.aside,
-        "created_at": time(transfer.created_ms),
-        "age_ms": now_ms.saturating_sub(transfer.created_ms),
-    })
-}
-
 pub async fn decide(req_id: &str, asked: &DecideArguments, read: &ReadArguments) -> Result<()> {
-    let Opened { config, store, home: _held } = Opened::to_write(read).await?;
-    let transfer = find(&store, req_id, &asked.tenant).await?;
-    let rail = wire::internal_rail(&config, wire::clock())?;
+    let relay = StoppedRelay::take(read).await?;
+    let store = &relay.store;
+    let (transfer, examiner) = find(store, req_id, &asked.tenant).await?;
+    let courier = examiner.courier(&relay.config)?;
     let (took_effect, word) = (asked.fate == Decided::Landed, word(asked));
     let now_ms = wire::clock().now_ms();
-    let courier: &dyn Courier = &rail;
-    let ruled = operate::rule(&*store, courier, &transfer, took_effect, &word, now_ms).await;
+    let ruled = operate::rule(&**store, &*courier, &transfer, took_effect, &word, now_ms).await;
     let ruled = ruled.map_err(|error| match error {
         OperateError::Store(error) => error.into(),
         other => Failure::No(other.to_string()),
@@ -97,14 +88,20 @@ pub async fn decide(req_id: &str, asked: &DecideArguments, read: &ReadArguments)
     Ok(())
 }
 
-async fn find(store: &Arc<dyn Store>, req_id: &str, tenant: &str) -> Result<Transfer> {
-    let found = store.by_key(RailName::Internal, tenant, req_id).await?;
-    found.ok_or_else(|| {
-        Failure::No(format!(
-            "there is no transfer {req_id}; see `landfall adrift list`, and with API keys in use \
-             name its tenant by --tenant"
-        ))
-    })
+async fn find(
+    store: &Arc<dyn Store>,
+    req_id: &str,
+    tenant: &str,
+) -> Result<(Transfer, &'static dyn RequestExaminer)> {
+    for (rail, examiner) in rails() {
+        if let Some(transfer) = store.by_key(rail, tenant, req_id).await? {
+            return Ok((transfer, examiner));
+        }
+    }
+    Err(Failure::No(format!(
+        "there is no transfer {req_id}; see `landfall adrift list`, and with API keys in use name \
+         its tenant by --tenant"
+    )))
 }
 
 fn word(asked: &DecideArguments) -> Certificate {

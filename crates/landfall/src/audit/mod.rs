@@ -3,11 +3,9 @@
 //! Every final transfer is true, and nothing moved that no transfer asked for. May run beside a
 //! working relay. Without a name every configured rail is audited; the exit code is that of the
 //! worst, and a rail that the store has transfers of and nobody configured is not proven.
-//! Not here: how a rail's ledger is read and what is compared ([`near`], [`internal`]).
+//! Not here: how a rail's ledger is read and what is compared (`examine`, each rail's `audit`).
 
-mod internal;
-mod near;
-mod progress;
+pub mod progress;
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,25 +15,26 @@ use landfall_core::store::{ListFilter, Store};
 use landfall_core::{Transfer, TransferId};
 use serde_json::{Map, Value, json};
 
-use crate::cli::{AuditArguments, RailArgument};
+use crate::cli::AuditArguments;
 use crate::config::{self, Config, Need};
 use crate::dev::ground::ledger_sources;
+use crate::examine::{self, Examiner};
 use crate::failure::{Failure, Result};
 use crate::show::{Show, Style};
 use crate::wire;
 
 /// Rows read from the store at a time.
-const PAGE: usize = 1_000;
+pub const PAGE: usize = 1_000;
 /// Differences printed for people; all of them are in `--json`.
 const SHOWN_MAX: usize = 50;
 
 /// What the audit of one rail came to. Printed already, unless JSON was asked for.
-struct Audited {
-    rail: RailName,
-    report: Value,
-    differences: usize,
+pub struct Audited {
+    pub rail: RailName,
+    pub report: Value,
+    pub differences: usize,
     /// Why no difference does not mean that all is well, if so.
-    unproven: Option<String>,
+    pub unproven: Option<String>,
 }
 
 impl Audited {
@@ -53,20 +52,17 @@ pub async fn run(arguments: &AuditArguments) -> Result<()> {
     let (sources, _ground) = ledger_sources(&read.config, &read.data).await?;
     let config = config::load(&sources, Need::Ledger)?;
     let show = Show::on_stdout(read.json);
-    let rails = rails(&config, arguments.rail)?;
+    let examiners = examiners(&config, arguments.rail)?;
     let store = wire::open_existing_store(&config).await?;
     let mut audited = Vec::new();
-    for rail in &rails {
-        let one = match rail {
-            RailName::Near => near::audit(&config, &store, &show).await,
-            RailName::Internal => internal::audit(&config, &store, &show).await,
-        };
-        audited.push(one.or_else(|failure| Audited::unable(*rail, failure))?);
+    for examiner in &examiners {
+        let one = examiner.audit(&config, &store, &show).await;
+        audited.push(one.or_else(|failure| Audited::unable(examiner.rail(), failure))?);
     }
     let left_out = match arguments.rail {
         // Who names a rail has asked for no other.
         Some(_) => Vec::new(),
-        None => left_out(&store, &rails).await?,
+        None => left_out(&store, &audited).await?,
     };
     if show.json {
         show.value(&report(&audited, &left_out));
@@ -83,19 +79,13 @@ pub async fn run(arguments: &AuditArguments) -> Result<()> {
     }
 }
 
-/// The named rail, or all that are configured.
-fn rails(config: &Config, named: Option<RailArgument>) -> Result<Vec<RailName>> {
-    let configured: Vec<RailName> =
-        [(RailName::Near, config.has_near()), (RailName::Internal, config.has_internal())]
-            .into_iter()
-            .filter_map(|(rail, is_on)| is_on.then_some(rail))
-            .collect();
-    let Some(named) = named.map(RailName::from) else { return Ok(configured) };
-    match configured.contains(&named) {
-        true => Ok(vec![named]),
-        false => Err(Failure::Mistaken(format!(
-            "the rail {named} is not configured; name its configuration by --config"
-        ))),
+/// Those of the named rail, or of all that are configured.
+fn examiners(config: &Config, named: Option<RailName>) -> Result<Vec<&'static dyn Examiner>> {
+    let configured = |one: &&dyn Examiner| one.is_configured(config);
+    match named {
+        None => Ok(examine::all().filter(configured).collect()),
+        Some(rail) if examine::of(rail).is_configured(config) => Ok(vec![examine::of(rail)]),
+        Some(rail) => Err(examine::not_configured(rail)),
     }
 }
 
@@ -113,7 +103,7 @@ impl fmt::Display for LeftOut {
     }
 }
 
-async fn left_out(store: &Arc<dyn Store>, audited: &[RailName]) -> Result<Vec<LeftOut>> {
+async fn left_out(store: &Arc<dyn Store>, audited: &[Audited]) -> Result<Vec<LeftOut>> {
     let counts = store.counts().await?;
     let of_rail = |rail: RailName| LeftOut {
         rail,
@@ -123,7 +113,8 @@ async fn left_out(store: &Arc<dyn Store>, audited: &[RailName]) -> Result<Vec<Le
             .map(|(_, count)| count)
             .sum(),
     };
-    let others = RailName::ALL.into_iter().filter(|rail| !audited.contains(rail)).map(of_rail);
+    let is_audited = |rail: &RailName| audited.iter().any(|one| one.rail == *rail);
+    let others = RailName::ALL.into_iter().filter(|rail| !is_audited(rail)).map(of_rail);
     Ok(others.filter(|one| one.transfers > 0).collect())
 }
 
@@ -147,7 +138,7 @@ fn report(audited: &[Audited], left_out: &[LeftOut]) -> Value {
 }
 
 /// The transfers of a rail, newest first, a page at a time.
-async fn each_transfer(
+pub async fn each_transfer(
     store: &Arc<dyn Store>,
     rail: RailName,
     mut take: impl FnMut(&Transfer),
@@ -165,7 +156,7 @@ async fn each_transfer(
 }
 
 /// Differences and the sum of them, for people. `parties` is who agrees, if nobody differs.
-fn print_differences(show: &Show, differences: &[(&str, &str)], parties: &str) {
+pub fn print_differences(show: &Show, differences: &[(&str, &str)], parties: &str) {
     for (kind, message) in differences.iter().take(SHOWN_MAX) {
         show.line(&format!("  {}  {message}", show.paint(Style::Bad, kind)));
     }

@@ -200,6 +200,40 @@ fn an_operators_word(stop: fn(Process)) {
     assert!(world.relay.run(&["adrift", "list"]).status.success());
 }
 
+/// Halted lanes, and an attempt on one of them, of a ledger that only another configuration knows.
+#[test]
+fn lanes_and_attempts_are_left_alone_where_their_ledger_is_not_configured() {
+    let mut world = world();
+    let (process, open) = world.one_paid_and_one_adrift();
+    let id = open["id"].to_string();
+    assert_eq!(process.terminate(), Some(0));
+    world.simulator.post("/sim/foreign", &json!({"key": 0}));
+    let process = world.serve();
+    world.until_halted();
+    assert_eq!(process.terminate(), Some(0));
+    let word = ["adrift", "decide", &id, "sunk", "--evidence", "x"];
+
+    world.relay.set("LANDFALL_NEAR__NETWORK", "othernet");
+    let said = "is not on the ledger that is configured here (othernet)";
+    world.refused(&["lanes", "adopt", "--all", "--yes"], 3, said);
+    world.refused(&word, 3, "is no lane of othernet");
+
+    let of_near = ["NEAR_", "LANDFALL_NEAR__", "FT_", "RELAY_"];
+    let is_of_near = |name: &str| of_near.iter().any(|prefix| name.starts_with(prefix));
+    world.relay.variables.retain(|(name, _)| !is_of_near(name));
+    let service = |name: &str| {
+        json!({"name": name, "url": "http://127.0.0.1:1", "freezes": false,
+            "dedupe_window_s": "forever"})
+    };
+    let services = json!([service("funding"), service("trading")]).to_string();
+    world.relay.set("LANDFALL_INTERNAL__SERVICES", &services);
+    world.relay.set("LANDFALL_INTERNAL__ASSETS", r#"[{"id":1,"symbol":"BTC","decimals":8}]"#);
+    let said = "is not on the ledger that is configured here (none)";
+    world.refused(&["lanes", "adopt", "--all", "--yes"], 3, said);
+    world.refused(&word, 2, "the rail near is not configured");
+    assert!(!world.until_halted().is_empty(), "nothing was changed");
+}
+
 #[test]
 fn an_attempt_decided_as_landed_completes_its_members() {
     let world = world();

@@ -18,8 +18,8 @@ use landfall_core::{Attempt, AttemptId, Fate, RailName, TransferId};
 use landfall_rail_near::{Auditor, Seen, Walk};
 use serde_json::{Value, json};
 
-use super::progress::Progress;
-use super::{Audited, PAGE, each_transfer, print_differences};
+use crate::audit::progress::Progress;
+use crate::audit::{Audited, PAGE, each_transfer, print_differences};
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::show::Show;
@@ -28,7 +28,7 @@ use compare::{AttemptFact, Facts, Ledger, TransferFact, Verdict};
 
 /// Transactions looked up at once.
 const IN_FLIGHT: usize = 8;
-pub(super) async fn audit(config: &Config, store: &Arc<dyn Store>, show: &Show) -> Result<Audited> {
+pub async fn audit(config: &Config, store: &Arc<dyn Store>, show: &Show) -> Result<Audited> {
     let facts = gather(config, store).await?;
     let mut verdict = compare::compare(&facts);
     forgive_the_meanwhile(store, &mut verdict).await?;
@@ -49,13 +49,7 @@ pub(super) async fn audit(config: &Config, store: &Arc<dyn Store>, show: &Show) 
 
 async fn gather(config: &Config, store: &Arc<dyn Store>) -> Result<Facts> {
     let clock = wire::clock();
-    let network = match &config.near.network {
-        Some(network) => network.clone(),
-        None => {
-            let endpoints = wire::endpoints(config, clock.clone())?;
-            wire::shown_network(&endpoints).await.map_err(Failure::Unable)?
-        }
-    };
+    let network = super::network(config, None).await.map_err(Failure::Unable)?;
     let terms = wire::terms(config, &network);
     let ledger = Ledger { network: terms.network, account: terms.sender, token: terms.token };
     let auditor =

@@ -19,7 +19,7 @@ use landfall_ledger::{AccountId, Kind, ReqId, Terms};
 use landfall_rpc::HttpTransport;
 use serde_json::{Value, json};
 
-use super::{Audited, each_transfer, print_differences};
+use crate::audit::{Audited, each_transfer, print_differences};
 use crate::config::{Config, ServiceSpec};
 use crate::failure::{Failure, Result};
 use crate::show::{Show, Style, Table};
@@ -27,7 +27,7 @@ use crate::wire;
 use conservation::{Asked, End, Facts, Records, Verdict};
 use statement::{Reader, Unread};
 
-pub(super) async fn audit(config: &Config, store: &Arc<dyn Store>, show: &Show) -> Result<Audited> {
+pub async fn audit(config: &Config, store: &Arc<dyn Store>, show: &Show) -> Result<Audited> {
     let (facts, silent) = gather(config, store).await?;
     let verdict = conservation::compare(&facts);
     if !show.json {
