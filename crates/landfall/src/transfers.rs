@@ -7,12 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use landfall_core::store::{ListFilter, Store};
-use landfall_core::{
-    Clock, Lane, Payload, RailName, State, TrailEntry, Transfer, TransferId, internal,
-};
+use landfall_core::{Clock, Lane, RailName, State, TrailEntry, Transfer, TransferId};
 use serde_json::{Value, json};
 
 use crate::cli::{KeyArguments, ListArguments, WatchArguments};
+use crate::examine::{self, Description};
 use crate::failure::{Failure, Result};
 use crate::show::{Show, Style, Table, short, time};
 
@@ -41,12 +40,9 @@ async fn find(store: &Arc<dyn Store>, asked: &KeyArguments) -> Result<Vec<Transf
     let (tenant, key) = (asked.tenant.as_str(), asked.key.as_str());
     let named = asked.rail;
     let mut found = Vec::new();
-    for rail in RailName::ALL.into_iter().filter(|rail| named.is_none_or(|named| named == *rail)) {
-        found.extend(store.by_key(rail, tenant, key).await?);
-        if rail == RailName::Internal {
-            // There the stored key is the request's id, which comes from the client's own.
-            let id = internal::request_id(tenant, key).to_string();
-            found.extend(store.by_key(rail, tenant, &id).await?);
+    for examiner in examine::all().filter(|one| named.is_none_or(|named| named == one.rail())) {
+        for key in examiner.stored_keys(tenant, key) {
+            found.extend(store.by_key(examiner.rail(), tenant, &key).await?);
         }
     }
     if !found.is_empty() {
@@ -58,10 +54,9 @@ async fn find(store: &Arc<dyn Store>, asked: &KeyArguments) -> Result<Vec<Transf
     )))
 }
 
-/// What its client calls it.
-fn own_key(transfer: &Transfer) -> &str {
-    let given = transfer.payload.internal().and_then(|order| order.client_key.as_ref());
-    given.unwrap_or(&transfer.key)
+/// What it asks for, as its rail tells it.
+fn described(transfer: &Transfer) -> Description {
+    examine::of(transfer.payload.rail()).describe(&transfer.payload)
 }
 
 pub async fn list(store: &Arc<dyn Store>, show: &Show, asked: &ListArguments) -> Result<()> {
@@ -95,14 +90,11 @@ fn table_of(transfers: &[Transfer]) -> Table {
     let spares = ["RETRIES", "TX", "CREATED", "ID", "TENANT", "RAIL", "RECEIVER"];
     let mut table = Table::new(&head).narrowing(&cuts, &spares);
     for transfer in transfers {
-        let (amount, asset) = match &transfer.payload {
-            Payload::Near(payout) => (payout.amount.to_string(), payout.token.clone()),
-            Payload::Internal(order) => (order.shown_amount(), order.asset.to_string()),
-        };
+        let Description { client_key, amount, asset, .. } = described(transfer);
         let mut row = vec![
             (Style::Dim, transfer.id.to_string()),
             (Style::Plain, transfer.payload.rail().to_string()),
-            (Style::Bold, own_key(transfer).to_owned()),
+            (Style::Bold, client_key.unwrap_or_else(|| transfer.key.clone())),
             (style_of(transfer.state), transfer.state.name().to_owned()),
             (Style::Plain, transfer.payload.receiver().into_owned()),
             (Style::Plain, amount),
@@ -266,19 +258,21 @@ fn print_story(show: &Show, transfer: &Transfer, trail: &[TrailEntry]) {
         show.value(&transfer_json(transfer, Some(trail)));
         return;
     }
+    let described = described(transfer);
+    let own_key = described.client_key.as_deref().unwrap_or(&transfer.key);
     show.line(&format!(
         "{}  {}",
-        show.paint(Style::Bold, own_key(transfer)),
+        show.paint(Style::Bold, own_key),
         show.paint(style_of(transfer.state), transfer.state.name()),
     ));
     let line = |name: &str, text: &str| {
         show.line(&format!("  {}  {text}", show.paint(Style::Dim, &format!("{name:<9}"))));
     };
     line("id", &transfer.id.to_string());
-    if own_key(transfer) != transfer.key {
+    if own_key != transfer.key {
         line("req_id", &transfer.key);
     }
-    for (name, text) in facts(&transfer.payload) {
+    for (name, text) in described.lines {
         line(name, &text);
     }
     if let Some(hash) = &transfer.tx_hash {
@@ -290,24 +284,6 @@ fn print_story(show: &Show, transfer: &Transfer, trail: &[TrailEntry]) {
     }
     for entry in trail {
         show.line(&format!("  {}", event_line(show, entry)));
-    }
-}
-
-/// What is moved, from where and to whom, as lines to read.
-fn facts(payload: &Payload) -> Vec<(&'static str, String)> {
-    match payload {
-        Payload::Near(payout) => {
-            let pays = format!("{} of {} to {}", payout.amount, payout.token, payout.receiver_id);
-            let from = format!("{} on {}", payout.sender, payout.network);
-            let memo = payout.memo.clone().map(|memo| ("memo", memo));
-            [("pays", pays), ("from", from)].into_iter().chain(memo).collect()
-        }
-        Payload::Internal(order) => {
-            let moves =
-                format!("{} {} of user {}", order.shown_amount(), order.asset, order.user_id);
-            let way = format!("{} to {}", order.source, order.target);
-            vec![("moves", moves), ("from", way)]
-        }
     }
 }
 
@@ -359,9 +335,8 @@ fn transfer_json(transfer: &Transfer, trail: Option<&[TrailEntry]>) -> Value {
         "error": transfer.error,
         "aside": transfer.aside,
     });
-    match &transfer.payload {
-        Payload::Near(payout) => value["memo"] = json!(payout.memo),
-        Payload::Internal(order) => value["order"] = json!(order),
+    for (name, field) in described(transfer).fields {
+        value[name] = field;
     }
     if let Some(trail) = trail {
         value["events"] = trail.iter().map(event_json).collect();

@@ -19,7 +19,7 @@ use landfall_core::courier::Courier;
 use landfall_core::ledger::{LedgerNonce, RailError};
 use landfall_core::rail::Rail;
 use landfall_core::store::Store;
-use landfall_core::{Attempt, LaneId, RailName, Transfer};
+use landfall_core::{Attempt, LaneId, Payload, RailName, Transfer};
 use serde_json::Value;
 
 use crate::audit::Audited;
@@ -73,10 +73,32 @@ pub trait Examiner: Sync {
         folder: &Folder,
     ) -> Result<Vec<Arc<dyn LedgerExaminer>>>;
 
+    /// The keys under which a transfer may be stored that its client calls `key`.
+    fn stored_keys(&self, _tenant: &str, key: &str) -> Vec<String> {
+        vec![key.to_owned()]
+    }
+
+    /// What a payload of the rail asks for. Empty for that of another.
+    fn describe(&self, payload: &Payload) -> Description;
+
     /// How transfers are shown and decided that no attempt carries; none where attempts carry all.
     fn requests(&self) -> Option<&dyn RequestExaminer> {
         None
     }
+}
+
+/// What a transfer asks for, for people and programs.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Description {
+    /// What its client calls it, where it is stored under another key.
+    pub client_key: Option<String>,
+    /// In the asset's own units.
+    pub amount: String,
+    pub asset: String,
+    /// What is moved, from where and to whom, as lines to read: what each is called, and it.
+    pub lines: Vec<(&'static str, String)>,
+    /// Its fields beside those of every transfer, in JSON.
+    pub fields: Vec<(&'static str, Value)>,
 }
 
 /// Where secrets are.

@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use landfall_core::courier::Courier;
+use landfall_core::internal::request_id;
 use landfall_core::store::Store;
-use landfall_core::{RailName, Transfer};
+use landfall_core::{Payload, RailName, Transfer};
 use serde_json::{Value, json};
 
-use super::{Examiner, LedgerExaminer, RequestExaminer, Secrets};
+use super::{Description, Examiner, LedgerExaminer, RequestExaminer, Secrets};
 use crate::audit::Audited;
 use crate::check::Finding;
 use crate::config::Config;
@@ -52,6 +53,24 @@ impl Examiner for Internal {
 
     async fn ledgers(&self, _: &Config, _: &Folder) -> Result<Vec<Arc<dyn LedgerExaminer>>> {
         Ok(Vec::new())
+    }
+
+    /// The stored key is the request's id, which comes from the client's own.
+    fn stored_keys(&self, tenant: &str, key: &str) -> Vec<String> {
+        vec![key.to_owned(), request_id(tenant, key).to_string()]
+    }
+
+    fn describe(&self, payload: &Payload) -> Description {
+        let Some(order) = payload.internal() else { return Description::default() };
+        let moves = format!("{} {} of user {}", order.shown_amount(), order.asset, order.user_id);
+        let way = format!("{} to {}", order.source, order.target);
+        Description {
+            client_key: order.client_key.clone(),
+            amount: order.shown_amount(),
+            asset: order.asset.to_string(),
+            lines: vec![("moves", moves), ("from", way)],
+            fields: vec![("order", json!(order))],
+        }
     }
 
     fn requests(&self) -> Option<&dyn RequestExaminer> {

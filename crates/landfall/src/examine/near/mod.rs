@@ -11,11 +11,12 @@ use async_trait::async_trait;
 use landfall_core::ledger::{Ledger as _, RailError};
 use landfall_core::rail::Rail;
 use landfall_core::store::Store;
-use landfall_core::{Attempt, LaneId, RailName};
+use landfall_core::{Attempt, LaneId, Payload, RailName};
 use landfall_rail_near::{Auditor, NearRail};
+use serde_json::json;
 
 use super::nodes::nodes;
-use super::{Examiner, Key, LedgerExaminer, Secrets, Shown, Words};
+use super::{Description, Examiner, Key, LedgerExaminer, Secrets, Shown, Words};
 use crate::audit::Audited;
 use crate::check::Finding;
 use crate::config::Config;
@@ -64,6 +65,20 @@ impl Examiner for Near {
         let auditor = Auditor::new(wire::endpoints(config, clock.clone())?, clock, network.clone());
         let token = wire::terms(config, &network).token;
         Ok(vec![Arc::new(Network { name: network, token, rail, auditor })])
+    }
+
+    fn describe(&self, payload: &Payload) -> Description {
+        let Some(payout) = payload.near() else { return Description::default() };
+        let pays = format!("{} of {} to {}", payout.amount, payout.token, payout.receiver_id);
+        let from = format!("{} on {}", payout.sender, payout.network);
+        let memo = payout.memo.clone().map(|memo| ("memo", memo));
+        Description {
+            client_key: None,
+            amount: payout.amount.to_string(),
+            asset: payout.token.clone(),
+            lines: [("pays", pays), ("from", from)].into_iter().chain(memo).collect(),
+            fields: vec![("memo", json!(payout.memo))],
+        }
     }
 }
 
