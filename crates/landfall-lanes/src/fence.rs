@@ -14,7 +14,8 @@ use landfall_core::attempt::{Shortage, Signed, VariantKind};
 use landfall_core::ledger::{Ledger, Look, Manner, Order, RailError};
 use landfall_core::store::{LaneStore, Leased, StoreError};
 use landfall_core::{
-    Attempt, Clock, Epoch, Fate, Lane, LaneId, Move, Nonce, Purpose, Transfer, TransferId,
+    Attempt, CertificateKind, Clock, Epoch, Fate, Lane, LaneId, Move, Nonce, Purpose, Transfer,
+    TransferId,
 };
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -22,7 +23,7 @@ use tokio::sync::mpsc;
 use crate::driver::Driver;
 use crate::fleet::{FleetParts, LedgerParts, Shared};
 use crate::handle::LaneHandle;
-use crate::held::{HeldLane, Report};
+use crate::held::{HeldLane, Report, Signal};
 use crate::high_water::HighWater;
 use crate::owner::{Batch, Owner};
 use crate::resolve::Ended;
@@ -31,6 +32,9 @@ use crate::settings::LaneSettings;
 /// How far above all that is known a fence goes where nonces may be left out: over all that any
 /// instance can have in flight on a lane.
 const JUMP: u64 = 1_000;
+/// How often the ledger is asked, the lease renewed and better terms sought while fences are waited
+/// for.
+const TICK_MS: u64 = 1_000;
 
 /// How far a lane is known to have come, each by whoever knows of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -63,6 +67,15 @@ pub trait FenceSigner: Send + Sync + 'static {
     /// Builds and signs what carries nobody and does nothing. Nothing has left the process on
     /// return.
     async fn sign_fence(&self, lane: &LaneId, nonce: Nonce) -> Result<Signed, RailError>;
+
+    /// Other bytes under the fence's nonce, on better terms; none if there are none to be had.
+    async fn sign_anew(
+        &self,
+        _fence: &Attempt,
+        _kind: VariantKind,
+    ) -> Result<Option<Signed>, RailError> {
+        Ok(None)
+    }
 }
 
 /// Why a lane is not fenced, cut by what to do next. Fences that were stored stay open, and whoever
@@ -87,6 +100,9 @@ pub enum Unfenced {
     /// It can never land. Try again.
     #[error("sunk: {0}")]
     Sunk(String),
+    /// Something that nobody knows of has landed in its place: look into that first.
+    #[error("displaced: {0}")]
+    Displaced(String),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -149,12 +165,16 @@ impl Fencing {
                 return Err(Unfenced::NotStored("not known whether it was stored".into()));
             }
         }
+        // What does nothing is its own cancel, which alone is signed anew on a halted lane.
+        held.in_flight.values_mut().for_each(|fence| fence.cancelled = true);
         let stored = stored.lock().clone();
-        self.until_settled(&mut held, &mut told, &stored, patience).await?;
+        self.until_settled(&driver, &mut held, &mut told, &stored, patience).await?;
         for fence in stored {
             let settled = self.store.attempt(fence.id).await?;
             match settled.and_then(|settled| settled.fate) {
                 Some(Fate::Landed(_)) => {}
+                // What does nothing in its place fences as well as itself.
+                Some(Fate::Sunk(by)) if by.kind == CertificateKind::Cancelled => {}
                 Some(Fate::Sunk(certificate)) => return Err(Unfenced::Sunk(certificate.summary)),
                 None => return Err(Unfenced::Adrift("the store has forgotten it".into())),
             }
@@ -184,31 +204,46 @@ impl Fencing {
     /// Holds the lane until every fence is decided.
     async fn until_settled(
         &self,
+        driver: &Driver,
         held: &mut HeldLane,
         told: &mut mpsc::UnboundedReceiver<Unfenced>,
         stored: &[Attempt],
         patience: Duration,
     ) -> Result<(), Unfenced> {
-        let settings = LaneSettings::default();
+        // Nobody hands anything over.
+        let (_inbox, mut outbox) = mpsc::channel(1);
         let until_ms = self.clock.monotonic_ms() + patience.as_millis() as u64;
-        loop {
+        while !held.in_flight.is_empty() {
             let left_ms = until_ms.saturating_sub(self.clock.monotonic_ms());
-            let wait = Duration::from_millis(left_ms.min(settings.renew_ms));
-            tokio::select! {
+            if left_ms == 0 {
+                return Err(Unfenced::Adrift(self.why_not(stored).await));
+            }
+            let tick = self.clock.sleep(Duration::from_millis(left_ms.min(TICK_MS)));
+            let signal = tokio::select! {
                 biased;
                 Some(unfenced) = told.recv() => return Err(unfenced),
-                report = held.tasks.join_next() => match report {
-                    None => return Ok(()),
-                    Some(report) => settled(report)?,
-                },
-                _ = self.clock.sleep(wait) => {
-                    if left_ms == 0 {
-                        return Err(Unfenced::Adrift(self.why_not(stored).await));
-                    }
-                    self.renew(&held.lane.id, held.epoch()).await?;
+                signal = held.signal(&mut outbox, tick) => signal,
+            };
+            match signal {
+                Signal::Report(report) => held.unload(settled(report)?),
+                Signal::Progress(nonce, standing) => held.mark(nonce, standing),
+                Signal::Pulse => {
+                    let seen = held.seen.see();
+                    held.saw(&seen);
                 }
+                Signal::Tick => {
+                    let (handle, waiting) = (&driver.handle, held.waiting());
+                    handle.ledger.pulse(std::slice::from_ref(handle), &waiting).await;
+                    self.renew(&held.lane.id, held.epoch()).await?;
+                    if driver.vary(held).await.is_some() {
+                        return Err(lost());
+                    }
+                }
+                // There is no fleet to send any of these.
+                _ => {}
             }
         }
+        Ok(())
     }
 
     async fn renew(&self, lane: &LaneId, epoch: Epoch) -> Result<(), Unfenced> {
@@ -239,12 +274,14 @@ fn lost() -> Unfenced {
     Unfenced::Adrift("somebody else has taken the lane".into())
 }
 
-/// What became of a fence's own task.
-fn settled(report: Result<Report, tokio::task::JoinError>) -> Result<(), Unfenced> {
+/// The nonce of a fence that is decided.
+fn settled(report: Result<Report, tokio::task::JoinError>) -> Result<Nonce, Unfenced> {
     match report {
-        Ok(Report::Resolved(Ended::Settled { .. }) | Report::Reconciled(_)) => Ok(()),
-        Ok(Report::Resolved(Ended::Foreign(why))) => Err(Unfenced::Adrift(why)),
+        Ok(Report::Resolved(Ended::Settled { nonce, .. })) => Ok(nonce),
+        Ok(Report::Resolved(Ended::Foreign(why))) => Err(Unfenced::Displaced(why)),
         Ok(Report::Resolved(Ended::Fenced)) => Err(lost()),
+        // Nobody reconciles here.
+        Ok(Report::Reconciled(_)) => Err(lost()),
         Err(error) => Err(Unfenced::Adrift(error.to_string())),
     }
 }
@@ -271,11 +308,11 @@ impl Owner for Nobody {
 
     async fn sign_variant(
         &self,
-        _: &Attempt,
+        fence: &Attempt,
         _: &[Transfer],
-        _: VariantKind,
+        kind: VariantKind,
     ) -> Result<Option<Signed>, RailError> {
-        Ok(None)
+        self.signer.sign_anew(fence, kind).await
     }
 
     fn opening(&self, _: &Batch, _: &str, _: u64) -> Vec<Move> {

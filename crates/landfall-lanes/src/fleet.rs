@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use landfall_core::ledger::{Ledger, Manner};
+use landfall_core::ledger::{Ledger, Manner, Waiting};
 use landfall_core::store::{LaneStore, StoreError, StoreIdentity};
 use landfall_core::{AttemptId, Clock, Lane, LaneId};
 use parking_lot::Mutex;
@@ -71,6 +71,20 @@ impl ActiveLedger {
 
     pub fn incarnation(&self) -> String {
         self.incarnation.lock().clone()
+    }
+
+    /// Asks about everything that is waited for at once, and tells these lanes what is shown.
+    pub async fn pulse(&self, lanes: &[Arc<LaneHandle>], waiting: &[Waiting]) {
+        let Ok(progress) = self.ledger.pulse(waiting).await else { return };
+        let mut shown: BTreeMap<LaneId, Seen> = BTreeMap::new();
+        for one in progress {
+            shown.entry(one.lane).or_default().add(one.reach, one.is_final);
+        }
+        for (id, seen) in shown {
+            if let Some(lane) = lanes.iter().find(|lane| lane.id == id) {
+                lane.pulse(seen);
+            }
+        }
     }
 }
 
@@ -410,15 +424,6 @@ async fn pulse(shared: Arc<Shared>, active: Arc<ActiveLedger>) {
         if waiting.iter().all(|attempt| attempt.included && !tells_finality) {
             continue;
         }
-        let Ok(progress) = active.ledger.pulse(&waiting).await else { continue };
-        let mut shown: BTreeMap<LaneId, Seen> = BTreeMap::new();
-        for one in progress {
-            shown.entry(one.lane).or_default().add(one.reach, one.is_final);
-        }
-        for (id, seen) in shown {
-            if let Some(lane) = lanes.iter().find(|lane| lane.id == id) {
-                lane.pulse(seen);
-            }
-        }
+        active.pulse(&lanes, &waiting).await;
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use landfall_core::attempt::Signed;
+use landfall_core::attempt::{Signed, VariantKind};
 use landfall_core::ledger::{Manner, RailError};
 use landfall_core::rail::Rail;
 use landfall_core::store::Leased;
@@ -370,6 +370,14 @@ impl FenceSigner for Signer {
     ) -> std::result::Result<Signed, RailError> {
         self.0.sign(Purpose::Fence, &[], lane, nonce).await
     }
+
+    async fn sign_anew(
+        &self,
+        fence: &Attempt,
+        kind: VariantKind,
+    ) -> std::result::Result<Option<Signed>, RailError> {
+        self.0.sign_variant(fence, &[], kind).await
+    }
 }
 
 /// Lands what stands in the way of all that may have been forgotten. Stored like any attempt: what
@@ -409,6 +417,10 @@ fn unlanded(case: &Case, patience: Duration, unfenced: Unfenced) -> Failure {
         Unfenced::Sunk(why) => {
             format!("the fence on {lane} can never land ({why}); nothing was adopted, try again")
         }
+        Unfenced::Displaced(why) => format!(
+            "something else has used the nonce of the fence on {lane} ({why}): look into it, then \
+             this command again; nothing was adopted"
+        ),
         Unfenced::Store(error) => return error.into(),
     })
 }

@@ -2,6 +2,7 @@
 
 mod chain;
 mod crashes;
+mod fences;
 mod free;
 mod overtakes;
 mod perils;

@@ -73,7 +73,7 @@ pub trait Examiner: Sync {
         folder: &Folder,
     ) -> Result<Vec<Arc<dyn LedgerExaminer>>>;
 
-    /// The keys under which a transfer may be stored that its client calls `key`, likeliest first.
+    /// The keys under which a transfer may be stored that its client calls `key`.
     fn stored_keys(&self, _tenant: &str, key: &str) -> Vec<String> {
         vec![key.to_owned()]
     }
