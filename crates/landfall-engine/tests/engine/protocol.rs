@@ -299,6 +299,29 @@ async fn an_attempt_is_decided_by_a_later_one_however_many_sank_between_them() {
     assert!(world.trail("k").await.contains(&"SUNK"));
 }
 
+/// An operator calls sunk what was reverted, too: its nonce is used then, and by nobody else.
+#[tokio::test(start_paused = true)]
+async fn an_operators_word_on_a_later_attempt_makes_no_stranger_of_who_used_its_nonce() {
+    let mut world = World::new(1).await;
+    world.rail.state.lock().registered.insert("alice.near".into());
+    world.sleep(1_000).await;
+    *world.rail.net.lock() = Net::LoseRequest;
+    world.submit("k", "alice.near", 10).await;
+    world.sleep(500).await;
+    let adrift = world.store.open_attempts_of(RailName::Near).await.unwrap().remove(0);
+    world.engine.abort().await;
+    let reverted = world.fence(Fate::Sunk(unknown_to_all())).await;
+    *world.rail.state.lock().nonces.get_mut(&adrift.lane).unwrap() = reverted.nonce.0;
+    *world.rail.net.lock() = Net::Good;
+    world.crash().await;
+    world.sleep(60_000).await;
+    assert_eq!(world.store.lanes().await.unwrap()[0].halted, None);
+    assert_eq!((world.state("k").await, world.paid("alice.near")), ("QUEUED_VERIFICATION", 0));
+    world.engine.decide(adrift.id, Fate::Sunk(unknown_to_all())).await.unwrap();
+    world.sleep(60_000).await;
+    assert_eq!((world.state("k").await, world.paid("alice.near")), ("COMPLETED", 1));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_store_restored_from_a_backup_halts_the_lanes_and_pays_nobody_again() {
     let mut world = World::new(2).await;
