@@ -356,7 +356,14 @@ impl Resolve {
             }
             Err(_) => return Seen::Unknown,
         };
-        match self.handle.ledger.ledger.inquest(attempt, &later).await {
+        let mut told = self.handle.ledger.ledger.inquest(attempt, &later).await;
+        if matches!(told, Ok(Look::Foreign(_))) {
+            let Ok(ruled) = self.ruled_after().await else { return Seen::Unknown };
+            if !ruled.is_empty() {
+                told = self.handle.ledger.ledger.inquest(attempt, &[later, ruled].concat()).await;
+            }
+        }
+        match told {
             Ok(Look::Adrift { .. }) if fenced && wound::is(Wound::OpenFenceLanded) => {
                 Seen::Fate(unproven())
             }
@@ -366,6 +373,21 @@ impl Resolve {
                 Seen::Unknown
             }
         }
+    }
+
+    /// Later attempts that an operator called sunk. What was reverted is called so, too: its nonce
+    /// is used then, and by us.
+    async fn ruled_after(&self) -> Result<Vec<Later>, StoreError> {
+        let Attempt { lane, nonce, .. } = &self.carried.attempt;
+        let mut ruled = Vec::new();
+        for above in 1..=LATER_MAX as u64 {
+            let at = Nonce(nonce.0.saturating_add(above));
+            let stored = self.shared.store.attempt_at(lane, at).await?;
+            if let Some(attempt) = stored.filter(is_ruled_sunk) {
+                ruled.push(Later { nonce: at, hash: attempt.hash, landed_height: None });
+            }
+        }
+        Ok(ruled)
     }
 
     async fn weigh(&mut self, look: Look) -> Seen {
@@ -450,6 +472,11 @@ fn unproven() -> Fate {
 
 fn is_open_fence(attempt: &Attempt) -> bool {
     attempt.purpose == Purpose::Fence && attempt.fate.is_none()
+}
+
+fn is_ruled_sunk(attempt: &Attempt) -> bool {
+    let ruled = |certificate: &Certificate| certificate.kind == CertificateKind::Operator;
+    matches!(&attempt.fate, Some(Fate::Sunk(certificate)) if ruled(certificate))
 }
 
 /// A later attempt as the look sees it; a sunk one explains nothing and is left out.

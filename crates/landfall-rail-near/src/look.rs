@@ -229,7 +229,8 @@ impl Looker {
             }
         }
         let quorum = nodes.endpoints.quorum();
-        let outvoted = wound::is(Wound::SightingOutvoted) && witnesses.len() >= quorum;
+        let contested = !seen.is_empty() || !attempt.sightings.is_empty();
+        let outvoted = contested && witnesses.len() >= quorum && wound::is(Wound::SightingOutvoted);
         let seen = match seen.is_empty() || outvoted {
             true => None,
             false => Some(self.weigh(nodes, attempt, stored, seen).await?),

@@ -297,10 +297,7 @@ impl Ledger for NearRail {
         let params = json!({ "signed_tx_base64": bytes, "wait_until": wait_until });
         let rotation = self.rotation(attempt, round);
         let timeout = self.settings.broadcast_timeout;
-        let believed = match wound::is(Wound::OneNodesRefusal) {
-            true => 1,
-            false => self.nodes.endpoints.quorum(),
-        };
+        let quorum = self.nodes.endpoints.quorum();
         let mut refusals: Vec<(usize, String)> = Vec::new();
         loop {
             let refusing: Vec<usize> = refusals.iter().map(|(endpoint, _)| *endpoint).collect();
@@ -327,7 +324,9 @@ impl Ledger for NearRail {
                 self.nodes.endpoints.distrust(endpoint, LAGGING_MS);
             }
             match sort::broadcast_error(&error) {
-                Verdict::RefusedForCertain(reason) if refusals.len() + 1 >= believed => {
+                Verdict::RefusedForCertain(reason)
+                    if refusals.len() + 1 >= quorum || wound::is(Wound::OneNodesRefusal) =>
+                {
                     return Broadcast::Refused(Refusal { reason, relays_fault: true });
                 }
                 // The same bytes go to another: what one refuses alone is no refusal.

@@ -157,6 +157,42 @@ async fn refused_after_it_was_sent() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_a_store_forgets_in_the_middle_of_work_is_not_signed_anew() {
+    forgotten_in_the_middle_of_work().await;
+}
+
+/// Worlds seldom have what was forgotten signed anew before their marks are looked over.
+#[tokio::test(start_paused = true)]
+#[should_panic(expected = "left == right")]
+async fn a_store_behind_the_marks_that_takes_an_attempt_pays_twice() {
+    wound::inflict(Some(Wound::BehindIgnored));
+    forgotten_in_the_middle_of_work().await;
+}
+
+async fn forgotten_in_the_middle_of_work() {
+    // The sweeper brings back what is forgotten long before the marks are looked over again.
+    let world = World::with(2, |settings| {
+        (settings.hint_grace_ms, settings.sweep_ms) = (100, 200);
+    })
+    .await;
+    world.rail.state.lock().registered.insert("alice.near".into());
+    world.sleep(world.settings.lanes.renew_ms + 100).await;
+    world.submit("k", "alice.near", 10).await;
+    let backup = world.store.snapshot();
+    // Nor does its settlement tell that it is forgotten: nobody knows yet that it landed.
+    (*world.rail.net.lock(), *world.rail.blind.lock()) = (Net::LoseAnswer, true);
+    world.sleep(50).await;
+    assert_eq!(world.paid("alice.near"), 1);
+    world.store.restore_in_place(backup);
+    world.sleep(2_000).await;
+    (*world.rail.net.lock(), *world.rail.blind.lock()) = (Net::Good, false);
+    world.sleep(60_000).await;
+    assert_eq!(world.paid("alice.near"), 1);
+    let lanes = world.store.lanes().await.unwrap();
+    assert!(lanes.iter().all(|lane| lane.halted.is_some()), "{lanes:?}");
+}
+
 /// Its nonce is used, so it is in a block: that is progress, not a fate.
 #[tokio::test(start_paused = true)]
 async fn an_attempt_in_a_block_of_which_nobody_tells_the_outcome_is_shown_as_adrift() {
@@ -322,6 +358,29 @@ async fn an_attempt_is_decided_by_a_later_one_however_many_sank_between_them() {
     assert_eq!(lanes[0].halted, None);
     assert_eq!((world.state("k").await, world.paid("alice.near")), ("COMPLETED", 1));
     assert!(world.trail("k").await.contains(&"SUNK"));
+}
+
+/// An operator calls sunk what was reverted, too: its nonce is used then, and by nobody else.
+#[tokio::test(start_paused = true)]
+async fn an_operators_word_on_a_later_attempt_makes_no_stranger_of_who_used_its_nonce() {
+    let mut world = World::new(1).await;
+    world.rail.state.lock().registered.insert("alice.near".into());
+    world.sleep(1_000).await;
+    *world.rail.net.lock() = Net::LoseRequest;
+    world.submit("k", "alice.near", 10).await;
+    world.sleep(500).await;
+    let adrift = world.store.open_attempts_of(RailName::Near).await.unwrap().remove(0);
+    world.engine.abort().await;
+    let reverted = world.fence(Fate::Sunk(unknown_to_all())).await;
+    *world.rail.state.lock().nonces.get_mut(&adrift.lane).unwrap() = reverted.nonce.0;
+    *world.rail.net.lock() = Net::Good;
+    world.crash().await;
+    world.sleep(60_000).await;
+    assert_eq!(world.store.lanes().await.unwrap()[0].halted, None);
+    assert_eq!((world.state("k").await, world.paid("alice.near")), ("QUEUED_VERIFICATION", 0));
+    world.engine.decide(adrift.id, Fate::Sunk(unknown_to_all())).await.unwrap();
+    world.sleep(60_000).await;
+    assert_eq!((world.state("k").await, world.paid("alice.near")), ("COMPLETED", 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -22,7 +22,7 @@ const LATE_MAX_MS: u64 = 300_000;
 const WORKS_MAX_MS: u64 = 60_000;
 /// The same where requests are remembered for a minute: both together must be shorter than the time
 /// before the end of a window in which nothing is repeated any more, half a minute.
-const LATE_IN_WINDOW_MS: u64 = 15_000;
+const LATE_IN_WINDOW_MS: u64 = 20_000;
 const WORKS_IN_WINDOW_MS: u64 = 8_000;
 /// How often broadcasts are late where it matters that they are, and by how much at most: about as
 /// long as what they outlast.
@@ -34,8 +34,14 @@ const CRASH_WITH_PAST: f64 = 0.06;
 const LOST_IN_WINDOW: f64 = 0.3;
 /// How often blocks fall off the chain at least where one node forgets.
 const REORG_WITH_FORGETFUL: f64 = 0.4;
-/// How often a receiver blinks, where one does: at least so.
+/// How often a receiver blinks, where one does: at least so. And how long a block is there at
+/// least: several ticks, or the blink is over before the weather has noticed it.
 const BLINK_LEAST: f64 = 0.2;
+const BLINK_BLOCK_MS: u64 = 600;
+/// How often hints come twice at least where the store forgets in the middle of work, and how many
+/// keys there are.
+const TWICE_IN_PLACE: f64 = 0.5;
+const KEYS_IN_PLACE: usize = 4;
 /// A storm outlasts so many windows, or nothing would be forgotten in it.
 const STORM_WINDOWS: u64 = 3;
 
@@ -189,7 +195,7 @@ impl Plan {
             // What everybody refuses now may be on its way, and arrive when the limit is raised:
             // not before something was refused.
             self.near.sent_late = SENT_LATE;
-            self.near.gas_low /= 4.0;
+            self.near.gas_low /= 8.0;
             self.keys = self.keys.max(2);
         }
         if self.store_rollback > 0.0 && self.transfers > 0 && self.instances == 1 {
@@ -203,33 +209,44 @@ impl Plan {
             // Of two attempts of a lane in one block the nonces do not tell which was executed.
             self.reorg = self.reorg.max(REORG_WITH_FORGETFUL);
             self.keys = self.keys.min(2);
+            self.window = self.window.max(2);
+        }
+        if self.amnesia > 0.0 {
+            // As above.
+            self.window = self.window.max(2);
         }
         if self.near.blink > 0.0 {
             // Somebody must be paid in that very block, and the relay be told of it before the
-            // block falls off the chain.
+            // block falls off the chain: it asks when a node has waited in vain twice, for the
+            // broadcast and for the end, and receipts run two to three blocks after a broadcast.
             self.near.blink = self.near.blink.max(BLINK_LEAST);
             self.receivers = self.receivers.min(2);
-            self.near.impatient_ms = self.block_ms + self.near.impatient_ms % self.block_ms;
+            self.block_ms = self.block_ms.max(BLINK_BLOCK_MS);
+            self.near.impatient_ms = self.block_ms * 3 / 2;
         }
         if self.dedupe_window_s > 0.0 && self.transfers == 0 {
             // A call that is on its way when the window ends must be the first to arrive.
             self.request_lost = self.request_lost.max(LOST_IN_WINDOW);
             self.request_late = self.request_late.max(LOST_IN_WINDOW);
+            // Whoever waits for it is often gone before, and somebody else looks.
+            self.crash = self.crash.max(CRASH_WITH_PAST);
         }
     }
 
     /// How a store goes back that may.
     fn draw_past(&mut self, rng: &mut StdRng) {
-        let (at_call, in_place) = (rate(rng, 1.0), rng.random_bool(0.4));
+        let (at_call, in_place) = (rate(rng, 1.0), rng.random_bool(0.5));
         if self.store_rollback == 0.0 {
             return;
         }
         self.store_back_at_call = at_call;
         if in_place && self.transfers > 0 {
             // What another instance has signed since it last looked nobody could tell then. On
-            // another lane what was forgotten can be signed at once.
-            (self.store_back_in_place, self.store_back_at_call) = (1.0, at_call.max(0.5));
-            (self.instances, self.keys) = (1, self.keys.max(2));
+            // another lane what was forgotten can be signed at once, if somebody is reminded of it
+            // and a lane is free. In a recovery it would be noticed before: seldom there.
+            (self.store_back_in_place, self.store_back_at_call) = (1.0, at_call.max(0.5) / 10.0);
+            (self.instances, self.keys) = (1, KEYS_IN_PLACE);
+            self.hint_twice = self.hint_twice.max(TWICE_IN_PLACE);
         }
         if self.store_back_at_call > 0.0 && self.transfers > 0 {
             // At most once in a run: seldom at a mere tick.
@@ -257,7 +274,7 @@ impl Plan {
         self.request_twice = rate(rng, 0.2);
         self.duplicate_refused = rate(rng, 0.8);
         self.service_mute = rate(rng, 0.08);
-        let (forgets, window_s) = (rng.random_bool(0.3), rng.random_range(40.0..80.0));
+        let (forgets, window_s) = (rng.random_bool(0.3), rng.random_range(34.0..74.0));
         let mute = rng.random_range(0.02..0.2);
         if forgets {
             self.draw_window(window_s, mute);

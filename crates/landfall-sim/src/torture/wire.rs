@@ -15,6 +15,9 @@ use super::seat::Seat;
 use crate::near::rpc;
 use crate::world::{Network, node_of};
 
+/// A hint that comes twice may come again as late as this.
+const REDELIVERED_MAX_MS: u64 = 3_000;
+
 /// Hands a request to whoever it is for, with so much patience. May be done again, or later.
 pub type Deliver = Arc<dyn Fn(Duration) -> Delivering + Send + Sync>;
 type Delivering = Pin<Box<dyn Future<Output = Result<HttpAnswer, TransportError>> + Send>>;
@@ -140,6 +143,19 @@ pub struct FaultyQueue {
     pub inner: Arc<dyn Queue>,
 }
 
+impl FaultyQueue {
+    /// Delivers a hint once more, when much may have happened since.
+    fn redeliver(&self, hint: Hint) {
+        let after = Duration::from_millis(self.seat.dice.between(1, REDELIVERED_MAX_MS));
+        let (base, inner) = (self.seat.base.clone(), self.inner.clone());
+        tokio::spawn(async move {
+            base.sleep(after).await;
+            // Whoever it was for may have crashed: the next one has a queue of its own.
+            let _ = inner.push(&[hint]).await;
+        });
+    }
+}
+
 #[async_trait]
 impl Queue for FaultyQueue {
     async fn push(&self, hints: &[Hint]) -> Result<usize, QueueError> {
@@ -150,7 +166,10 @@ impl Queue for FaultyQueue {
                 kept.push(*hint);
             }
             if dice.strikes(plan.hint_twice) {
-                kept.insert(dice.between(0, kept.len() as u64) as usize, *hint);
+                match dice.between(0, 1) {
+                    0 => kept.insert(dice.between(0, kept.len() as u64) as usize, *hint),
+                    _ => self.redeliver(*hint),
+                }
             }
         }
         self.inner.push(&kept).await

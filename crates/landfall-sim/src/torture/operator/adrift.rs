@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use landfall_core::attempt::{Landing, Outcome};
 use landfall_core::store::Store;
-use landfall_core::{Attempt, Certificate, CertificateKind, Fate, RailName};
+use landfall_core::{Attempt, Certificate, CertificateKind, Fate, LaneId, Nonce, RailName};
 use landfall_engine::Engine;
 use near_crypto::SecretKey;
 use near_primitives::hash::CryptoHash;
@@ -24,10 +24,13 @@ use crate::world::Network;
 /// backoffs that are a few times shorter than a relay's, and end sooner.
 const LONG_MS: u64 = 300_000;
 
-/// What the operator has noted: which attempts are open, and since when. The relay's own clock may
-/// have jumped.
+/// What the operator has noted: which attempts are open, and since when (the relay's own clock may
+/// have jumped), and which were decided by hand.
 #[derive(Default)]
-pub struct Noted(BTreeMap<String, u64>);
+pub struct Noted {
+    since_ms: BTreeMap<String, u64>,
+    ruled: Vec<(LaneId, Nonce)>,
+}
 
 impl Noted {
     /// Decides what is the operator's to decide. Returns it, in words.
@@ -42,19 +45,28 @@ impl Noted {
         let mut decided = Vec::new();
         let open = store.open_attempts_of(RailName::Near).await.unwrap_or_default();
         for attempt in &open {
-            let since_ms = *self.0.entry(attempt.hash.clone()).or_insert(now_ms);
+            let since_ms = *self.since_ms.entry(attempt.hash.clone()).or_insert(now_ms);
             if since_ms + LONG_MS > now_ms {
                 continue;
             }
-            let Some(why) = excuse(network, attempt, used_by_others) else { continue };
+            let excuse = excuse(network, attempt, used_by_others).or(self.passed_by_word(attempt));
+            let Some(why) = excuse else { continue };
             let Some(fate) = truth(network, keys, attempt) else { continue };
             let is = if matches!(fate, Fate::Sunk(_)) { "sunk" } else { "landed" };
             // Decided meanwhile by the relay itself: all the better.
             if engine.decide(attempt.id, fate).await.is_ok() {
+                self.ruled.push((attempt.lane.clone(), attempt.nonce));
                 decided.push(format!("attempt {} is {is}: {why}", attempt.id));
             }
         }
         decided
+    }
+
+    /// Who passed its nonce may be known by an operator's word alone.
+    fn passed_by_word(&self, attempt: &Attempt) -> Option<&'static str> {
+        let passes =
+            |(lane, nonce): &(LaneId, Nonce)| *lane == attempt.lane && *nonce > attempt.nonce;
+        self.ruled.iter().any(passes).then_some("a later one was decided by hand")
     }
 }
 
