@@ -10,7 +10,7 @@ use std::time::Instant;
 use landfall_servers::Postgres;
 use serde_json::{Value, json};
 
-use crate::world::{Relay, Simulator, text, wait_for};
+use crate::world::{Relay, Simulator, request, text, wait_for};
 
 /// Payouts: before the primary is killed, while nobody answers, after.
 const STRETCHES: [(&str, usize); 3] = [("before", 60), ("amidst", 20), ("after", 20)];
@@ -79,4 +79,45 @@ fn a_synchronous_standby_that_is_promoted_takes_over_without_a_halt() {
     for process in processes {
         assert_eq!(process.terminate(), Some(0));
     }
+}
+
+/// What a failover manager must not let happen: the old primary is one again, and is found first.
+#[test]
+fn an_old_primary_that_comes_back_as_one_halts_whoever_connects_to_it() {
+    let (primary, standby) = pair();
+    let hosts = format!("127.0.0.1:{},127.0.0.1:{}", primary.port(), standby.port());
+    let url = format!("postgres://postgres@{hosts}/postgres?target_session_attrs=read-write");
+    let folder = tempfile::tempdir().expect("a folder");
+    let simulator = Simulator::start(folder.path(), &["--keys", "2", "--block-ms", "100"]);
+    let relay = |name: &str| Relay::shared(&simulator, folder.path(), name, &url);
+    let one = relay("one");
+    let process = one.serve_logged();
+    one.until_ready();
+    one.pay("before", "alice.near", 5);
+    one.completed("before");
+    primary.kill().expect("killed");
+    psql(&standby, "SELECT pg_promote()");
+    one.pay("after", "alice.near", 5);
+    one.completed("after");
+    assert_eq!(process.terminate(), Some(0));
+
+    primary.restart().expect("it starts again");
+    psql(&primary, "ALTER SYSTEM RESET synchronous_standby_names");
+    psql(&primary, "SELECT pg_reload_conf()");
+    // A stranger remembers nothing: the ledger tells it. The other remembers a later store.
+    for relay in [relay("stranger"), one] {
+        let process = relay.serve_logged();
+        wait_for("the lanes to be halted", || {
+            let (_, health) = request("GET", &format!("{}/health", relay.url), &[], "")?;
+            let alerts = health["alerts"].as_array()?.clone();
+            alerts.into_iter().find(|alert| alert["kind"] == "lane_halted")
+        });
+        // A client has not heard of "after" there, and asks again.
+        relay.pay("after", "alice.near", 5);
+        let lanes = relay.json(&["lanes", "--json"]);
+        let is_halted = |lane: &Value| lane["halted"]["reason"].is_string();
+        assert!(lanes.as_array().expect("lanes").iter().all(is_halted), "{lanes}");
+        assert_eq!(process.terminate(), Some(0));
+    }
+    assert_eq!(json!(simulator.paid()), json!({"before": 1, "after": 1}));
 }

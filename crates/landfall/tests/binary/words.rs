@@ -204,6 +204,22 @@ fn a_transfer_is_found_by_the_clients_key_on_every_rail() {
 }
 
 #[test]
+fn a_clients_words_cannot_turn_what_a_terminal_shows() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let port = free_port();
+    let dev = dev::start(folder.path(), port);
+    let payout = json!({"receiver_id": "alice.near", "amount": "1", "memo": "for \u{202e}ecila"});
+    let url = format!("http://127.0.0.1:{port}/transfer");
+    let answer = request("POST", &url, &[("Idempotency-Key", "k")], &payout.to_string());
+    assert!(matches!(answer, Some((201, _))), "{answer:?}");
+    assert_eq!(dev.process.terminate(), Some(0));
+    let mut get = landfall(folder.path());
+    get.args(["transfers", "get", "k", "--data", "data"]);
+    let seen = on_a_terminal(&get, 80);
+    assert!(seen.contains("for \\u202eecila") && !seen.contains('\u{202e}'), "{seen}");
+}
+
+#[test]
 fn a_list_fits_the_terminal_and_is_whole_in_a_pipe() {
     let folder = tempfile::tempdir().expect("a folder");
     let port = free_port();
