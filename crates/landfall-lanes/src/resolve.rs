@@ -12,6 +12,7 @@ use std::time::Duration;
 use landfall_core::attempt::Variant;
 use landfall_core::guard::{self, Guard};
 use landfall_core::ledger::{Broadcast, Later, Look, Manner, Order, Refusal};
+use landfall_core::store::StoreError;
 use landfall_core::wound::{self, Wound};
 use landfall_core::{
     Attempt, Certificate, CertificateKind, Epoch, Fate, Landing, Nonce, Purpose, Transfer,
