@@ -175,6 +175,12 @@ impl Driver {
             if wound::is(Wound::RecoveryLeftOut) {
                 continue;
             }
+            // Whoever has just stored it believes a refusal of its first broadcast: that must not
+            // have been made by one who slept.
+            if attempt.epoch > held.epoch() {
+                let why = format!("attempt {} is of a later holder", attempt.id);
+                return Err(StoreError::Unavailable(why));
+            }
             let members = self.shared.store.transfers(&attempt.members).await?;
             // Blame goes by position, so a hole in the list must never be papered over.
             if !members.iter().map(|member| member.id).eq(attempt.members.iter().copied()) {

@@ -193,6 +193,27 @@ async fn forgotten_in_the_middle_of_work() {
     assert!(lanes.iter().all(|lane| lane.halted.is_some()), "{lanes:?}");
 }
 
+/// Whoever has just stored it believes a refusal of its first broadcast: nobody else may have made
+/// one before.
+#[tokio::test(start_paused = true)]
+async fn what_a_later_epoch_has_stored_is_not_sent_by_one_that_slept() {
+    let mut world = World::new(1).await;
+    world.sleep(1_000).await;
+    let slow = Arc::new(SlowStore::on(world.store.clone()));
+    slow.before_open_attempts_ms.store(1_000, Ordering::Relaxed);
+    world.crash_and_reach(slow).await;
+    world.sleep(500).await;
+    let fence = world.open_fence().await;
+    // What landed would be found, and the lane given up, before anybody saw under which epoch.
+    *world.rail.net.lock() = Net::LoseRequest;
+    let sent = world.rail.state.lock().broadcasts;
+    while world.rail.state.lock().broadcasts == sent {
+        world.sleep(1).await;
+    }
+    let lane = world.store.lanes().await.unwrap().remove(0);
+    assert!(lane.epoch > fence.epoch, "sent under an epoch before {}", fence.epoch);
+}
+
 /// Its nonce is used, so it is in a block: that is progress, not a fate.
 #[tokio::test(start_paused = true)]
 async fn an_attempt_in_a_block_of_which_nobody_tells_the_outcome_is_shown_as_adrift() {

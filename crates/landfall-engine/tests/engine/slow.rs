@@ -19,6 +19,8 @@ pub struct SlowStore {
     pub apply_ms: AtomicU64,
     pub trail_ms: AtomicU64,
     pub open_attempts_ms: AtomicU64,
+    /// How long the next of these takes to be asked.
+    pub before_open_attempts_ms: AtomicU64,
     /// How often transfers were read.
     pub reads: AtomicU64,
 }
@@ -26,7 +28,8 @@ pub struct SlowStore {
 impl SlowStore {
     pub fn on(inner: Arc<dyn Store>) -> SlowStore {
         let (apply_ms, trail_ms, open_attempts_ms, reads) = Default::default();
-        SlowStore { inner, apply_ms, trail_ms, open_attempts_ms, reads }
+        let before_open_attempts_ms = Default::default();
+        SlowStore { inner, apply_ms, trail_ms, open_attempts_ms, before_open_attempts_ms, reads }
     }
 }
 
@@ -52,6 +55,7 @@ impl LaneStore for SlowStore {
         self.inner.sight(sight).await
     }
     async fn open_attempts(&self, lane: &LaneId) -> Result<Vec<Attempt>> {
+        take(&self.before_open_attempts_ms).await;
         let open = self.inner.open_attempts(lane).await;
         take(&self.open_attempts_ms).await;
         open

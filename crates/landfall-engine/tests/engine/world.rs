@@ -92,6 +92,22 @@ impl World {
 
     /// A fence on the first lane, opened and decided while no engine holds it.
     pub async fn fence(&self, fate: Fate) -> Attempt {
+        let fence = self.open_fence().await;
+        let settlement = Settlement {
+            attempt: fence.id,
+            lane: fence.lane.clone(),
+            epoch: fence.epoch,
+            fate,
+            moves: Vec::new(),
+            now_ms: self.clock.now_ms(),
+        };
+        let settled = self.store.settle(settlement).await.unwrap();
+        assert!(matches!(settled, Settled::Done { .. }), "{settled:?}");
+        fence
+    }
+
+    /// A fence on the first lane, opened by somebody who takes the lane for it.
+    pub async fn open_fence(&self) -> Attempt {
         let (lane, rail) = (&self.rail.lanes[0], RailName::Near);
         let leased = self.store.lease(lane, rail, "landfall", 1_000).await.unwrap();
         let Leased::Yours(held) = leased else { panic!("{leased:?}") };
@@ -110,16 +126,6 @@ impl World {
         };
         let opened = self.store.open_attempt(open).await.unwrap();
         let Opened::Stored(fence) = opened else { panic!("{opened:?}") };
-        let settlement = Settlement {
-            attempt: fence.id,
-            lane: lane.clone(),
-            epoch: held.epoch,
-            fate,
-            moves: Vec::new(),
-            now_ms: self.clock.now_ms(),
-        };
-        let settled = self.store.settle(settlement).await.unwrap();
-        assert!(matches!(settled, Settled::Done { .. }), "{settled:?}");
         *fence
     }
 
