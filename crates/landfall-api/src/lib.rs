@@ -6,12 +6,12 @@
 //! **Rule:** a handler checks, asks the [`Desk`] and answers; it decides nothing about transfers.
 //! **Rule:** a 2xx answer to a submission is given after the engine has committed it.
 //!
-//! Map: `router` lays the routes; `submit` and `many` take transfers, `read` and `list` show
-//! them, `internal` is the gateway between services, `health` tells how the relay is as
-//! `pulse` last saw it, `pages` holds what a browser sees and
-//! `decimal` a pattern in it; `headers`, `body` and
-//! `query` read requests; `wire` is what goes out; `auth` and `limit` let people in; `watch`
-//! counts and logs.
+//! Map: `router` lays the routes; `near` takes and shows payouts, `internal` is the gateway between
+//! services: each rail has its routes, what comes in and what goes out in a module of its own.
+//! Under both, `headers`, `body` and `query` read requests, `list` is their lists, `taken` what is
+//! said of keys that others have, `wire` what looks the same everywhere. `health` tells how the
+//! relay is as `pulse` last saw it, `pages` holds what a browser sees and `decimal` a pattern in
+//! it; `auth` and `limit` let people in; `watch` counts and logs.
 //!
 //! Not here: sockets and TLS (the binary), rules of a ledger's fields (`landfall_core::near`),
 //! rails, stores, queues.
@@ -27,13 +27,12 @@ mod health;
 mod internal;
 mod limit;
 mod list;
-mod many;
+mod near;
 mod pages;
 mod pulse;
 mod query;
-mod read;
 mod router;
-mod submit;
+mod taken;
 mod watch;
 mod wire;
 

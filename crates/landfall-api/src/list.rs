@@ -1,24 +1,20 @@
-//! `GET /transfers` and `GET /api/v1/transfers`: a caller's transfers on a rail, newest first, by
-//! pages; or the one that has an idempotency key.
-
-use std::sync::Arc;
+//! A caller's transfers on a rail, newest first, by pages; or the one that has an idempotency key.
+//!
+//! Not here: the routes, and what a rail calls its fields (`near`, `internal`).
 
 use axum::Json;
-use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
-use landfall_core::internal::request_id;
 use landfall_core::store::ListFilter;
-use landfall_core::{RailName, State as TransferState, Transfer, TransferId, near};
+use landfall_core::{RailName, State as TransferState, Transfer, TransferId};
 use serde::Serialize;
 
 use crate::config::Scope;
 use crate::error::ApiError;
 use crate::headers::{KEY_RULE, is_key};
-use crate::internal::OrderBody;
 use crate::query::Query;
 use crate::router::App;
-use crate::wire::{PageBody, TransferBody};
+use crate::wire::PageBody;
 
 /// Transfers on a page, unless asked otherwise: about a screenful or two.
 const LIMIT_DEFAULT: usize = 50;
@@ -28,65 +24,28 @@ const LIMIT_MAX: u64 = 500;
 /// More than any id has; every store can compare such numbers.
 const CURSOR_MAX_DIGITS: usize = 18;
 
-const KEY: &str = "idempotency_key";
+pub const KEY: &str = "idempotency_key";
 
-/// What differs between the lists: names of the rail's own fields.
-struct Kind {
-    rail: RailName,
-    state: &'static str,
-    receiver: &'static str,
-    parameters: &'static [&'static str],
-}
-
-const PAYOUTS: Kind = Kind {
-    rail: RailName::Near,
-    state: "status",
-    receiver: "receiver_id",
-    parameters: &[
-        KEY,
-        "status",
-        "receiver_id",
-        "created_from",
-        "created_until",
-        "adrift",
-        "cursor",
-        "limit",
-    ],
-};
-
-const ORDERS: Kind = Kind {
-    rail: RailName::Internal,
-    state: "state",
-    receiver: "user_id",
-    parameters: &[KEY, "state", "user_id", "created_from", "created_until", "cursor", "limit"],
-};
-
-pub async fn list(
-    State(app): State<Arc<App>>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
-) -> Result<Response, ApiError> {
-    let found = Found::of(&app, &PAYOUTS, query.as_deref(), &headers).await?;
-    found.page(|transfer| Ok(TransferBody::of(transfer)))
-}
-
-pub async fn list_orders(
-    State(app): State<Arc<App>>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
-) -> Result<Response, ApiError> {
-    let found = Found::of(&app, &ORDERS, query.as_deref(), &headers).await?;
-    found.page(OrderBody::of)
+/// What differs between the lists: names of the rail's own fields, and how they are stored.
+pub struct Kind {
+    pub rail: RailName,
+    pub state: &'static str,
+    pub receiver: &'static str,
+    pub parameters: &'static [&'static str],
+    /// The key under which a client's own is stored, by tenant.
+    pub stored_key: fn(&str, &str) -> String,
+    /// Who receives, as the store knows them.
+    pub stored_receiver: fn(&str) -> Result<String, ApiError>,
 }
 
 /// The transfers of a page, and whether others follow.
-struct Found {
+pub struct Found {
     transfers: Vec<Transfer>,
     more: bool,
 }
 
 impl Found {
-    async fn of(
+    pub async fn of(
         app: &App,
         kind: &Kind,
         query: Option<&str>,
@@ -120,10 +79,7 @@ impl Found {
             return Err(ApiError::bad(KEY, KEY_RULE));
         }
         let tenant = filter.tenant.clone().unwrap_or_default();
-        let key = match kind.rail {
-            RailName::Near => key.to_owned(),
-            RailName::Internal => request_id(&tenant, key).to_string(),
-        };
+        let key = (kind.stored_key)(&tenant, key);
         let none = Found { transfers: Vec::new(), more: false };
         let Some(found) = app.desk.find(kind.rail, &tenant, &key).await? else { return Ok(none) };
         if filter.before.is_some_and(|before| before <= found.id) {
@@ -136,7 +92,7 @@ impl Found {
         Ok(Found { transfers, ..none })
     }
 
-    fn page<'a, B: Serialize>(
+    pub fn page<'a, B: Serialize>(
         &'a self,
         body: impl Fn(&'a Transfer) -> Result<B, ApiError>,
     ) -> Result<Response, ApiError> {
@@ -160,7 +116,7 @@ fn limit(query: &Query<'_>) -> Result<usize, ApiError> {
 fn filter(app: &App, kind: &Kind, query: &Query<'_>) -> Result<ListFilter, ApiError> {
     let now_ms = app.config.clock.now_ms();
     let adrift = query.is_true("adrift")?;
-    let receiver = query.get(kind.receiver).map(|text| receiver(kind, text));
+    let receiver = query.get(kind.receiver).map(kind.stored_receiver);
     Ok(ListFilter {
         rail: Some(kind.rail),
         tenant: None,
@@ -182,23 +138,12 @@ fn state(kind: &Kind, name: &str) -> Result<TransferState, ApiError> {
     })
 }
 
-/// As the store knows them: an account, or the number of a user.
-fn receiver(kind: &Kind, text: &str) -> Result<String, ApiError> {
-    match kind.rail {
-        RailName::Near => Ok(near::account(text)?.to_string()),
-        RailName::Internal => match number(text) {
-            Some(user @ 1..) => Ok(user.to_string()),
-            _ => Err(ApiError::bad(kind.receiver, "must be a whole number, such as 4001")),
-        },
-    }
-}
-
 fn cursor(text: &str) -> Result<TransferId, ApiError> {
     let id = number(text).filter(|_| text.len() <= CURSOR_MAX_DIGITS).map(TransferId);
     id.ok_or_else(|| ApiError::bad("cursor", "must be the next_cursor of an earlier page"))
 }
 
 /// Digits alone.
-fn number(text: &str) -> Option<u64> {
+pub fn number(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }

@@ -8,7 +8,7 @@ use axum::extract::{Request, State};
 use axum::http::HeaderMap;
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::get;
 use bytes::Bytes;
 use landfall_core::RailName;
 use landfall_core::near::Terms;
@@ -22,7 +22,7 @@ use crate::error::ApiError;
 use crate::limit::RateLimit;
 use crate::pulse::Pulse;
 use crate::watch::{self, Counters};
-use crate::{health, internal, list, many, pages, read, submit};
+use crate::{health, internal, near, pages};
 
 /// What every handler shares.
 pub struct App {
@@ -111,12 +111,8 @@ pub fn api(config: ApiConfig, desk: Arc<dyn Desk>) -> Api {
         .route("/health", get(health::health))
         .route("/ready", get(health::ready))
         .route("/metrics", get(health::metrics))
-        .route("/transfer", post(submit::submit))
-        .route("/transfer/{key}", get(read::read))
-        .route("/api/v1/transfer", post(internal::submit))
-        .route("/api/v1/transfer/{req_id}", get(internal::read))
-        .route("/api/v1/transfers", get(list::list_orders))
-        .route("/transfers", get(list::list).post(many::submit_many))
+        .merge(near::routes())
+        .merge(internal::routes())
         .fallback(no_route)
         .method_not_allowed_fallback(wrong_method)
         .layer(CatchPanicLayer::custom(panicked))

@@ -44,7 +44,7 @@ impl Boarded {
     fn in_flight(&self) -> InFlight {
         let purpose = if self.is_fence { Purpose::Fence } else { Purpose::Pay };
         let since_ms = if self.is_fence { NOW_MS } else { 0 };
-        InFlight { since_ms, purpose, standing: self.standing }
+        InFlight { since_ms, purpose, standing: self.standing, varied_ms: 0, cancelled: false }
     }
 }
 

@@ -9,12 +9,12 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use landfall_core::{RailName, TrailEntry, TrailEvent, Transfer};
 
+use super::wire::StoryBody;
 use crate::config::Scope;
 use crate::error::ApiError;
 use crate::headers::{KEY_RULE, is_key};
 use crate::query::Query;
 use crate::router::App;
-use crate::wire::StoryBody;
 
 /// How often a transfer that moves while it is read is read again, to show one moment.
 const READS_MAX: usize = 3;

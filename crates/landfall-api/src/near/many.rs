@@ -16,13 +16,15 @@ use landfall_core::near::Terms;
 use landfall_core::store::Accepted;
 use landfall_engine::Submission;
 
-use crate::body::{self, Fields, KeyIn};
+use super::fields::{self, Fields, KeyIn};
+use super::submit::{conflict, payload};
+use super::wire::{ItemBody, ItemResult, NewBody, TransferBody};
+use crate::body;
 use crate::config::Scope;
 use crate::error::ApiError;
 use crate::headers::{self, BodyType, KEY_RULE, is_key};
 use crate::router::App;
-use crate::submit::{claimed, conflict, payload};
-use crate::wire::{ItemBody, ItemResult, NewBody, TransferBody};
+use crate::taken::claimed;
 
 /// One of many, read and checked.
 struct Item<'a> {
@@ -71,7 +73,7 @@ fn split(text: &str, kind: BodyType, max: usize) -> Result<Vec<(Option<usize>, &
 fn item<'a>(terms: &Terms, line: Option<usize>, text: &'a str) -> Item<'a> {
     let mut fields = match Fields::parse(text, KeyIn::Object) {
         Ok(fields) => fields,
-        Err(error) => return Item { key: body::key_at_least(text), line, checked: Err(error) },
+        Err(error) => return Item { key: fields::key_at_least(text), line, checked: Err(error) },
     };
     let checked = match (wrong_key(&fields), payload(terms, &fields)) {
         (None, Ok(payload)) => Ok(payload),

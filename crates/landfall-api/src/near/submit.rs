@@ -9,16 +9,18 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use landfall_core::near::{Payout, Terms};
 use landfall_core::store::Accepted;
-use landfall_core::{ClaimKey, Payload, Transfer};
+use landfall_core::{Payload, Transfer};
 use landfall_engine::Submission;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::body::{self, Fields, KeyIn};
+use super::fields::{Fields, KeyIn};
+use super::wire::{NewBody, TransferBody};
+use crate::body;
 use crate::config::Scope;
 use crate::error::ApiError;
 use crate::headers::{self, BodyType};
 use crate::router::App;
-use crate::wire::{NewBody, TransferBody};
+use crate::taken::{self, Part, claimed};
 
 /// What a URL's path segment need not escape (RFC 3986, unreserved).
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -39,11 +41,6 @@ pub async fn submit(State(app): State<Arc<App>>, request: Request) -> Result<Res
         Accepted::Conflict(stored) => Err(conflict(&stored, &payload)),
         Accepted::Claimed { key, .. } => Err(claimed(&key)),
     }
-}
-
-/// Says what of the request another one has.
-pub fn claimed(key: &ClaimKey) -> ApiError {
-    ApiError::Conflict(format!("{} {:?} is taken by another request", key.space, key.key))
 }
 
 /// A payout by the ledger's own rules, or all that is wrong with it.
@@ -78,28 +75,14 @@ fn created(transfer: &Transfer) -> Response {
 
 /// Says which parameters are others than those stored under the key.
 pub fn conflict(stored: &Transfer, asked: &Payload) -> ApiError {
-    let parts = |payload: &Payload| match payload {
-        Payload::Near(payout) => vec![
-            ("receiver_id", Some(payout.receiver_id.clone())),
-            ("amount", Some(payout.amount.to_string())),
-            ("memo", payout.memo.clone()),
-        ],
-        Payload::Internal(order) => vec![
-            ("from", Some(order.source.clone())),
-            ("to", Some(order.target.clone())),
-            ("user_id", Some(order.user_id.to_string())),
-            ("asset", Some(order.asset.clone())),
-            ("amount", Some(order.amount.to_string())),
-        ],
-    };
-    let both = parts(&stored.payload).into_iter().zip(parts(asked));
-    let differing: Vec<&str> = both.filter(|(old, new)| old != new).map(|(old, _)| old.0).collect();
-    // What the client sent; between services the stored key is the request's id.
-    let own = stored.payload.internal().and_then(|order| order.client_key.as_ref());
-    ApiError::Conflict(format!(
-        "idempotency key {:?} was used for a transfer with another {}; \
-         a new transfer needs a new key",
-        own.unwrap_or(&stored.key),
-        differing.join(" and ")
-    ))
+    taken::conflict(&stored.key, parts(&stored.payload), parts(asked))
+}
+
+fn parts(payload: &Payload) -> Vec<Part> {
+    let Some(payout) = payload.near() else { return Vec::new() };
+    vec![
+        ("receiver_id", Some(payout.receiver_id.clone())),
+        ("amount", Some(payout.amount.to_string())),
+        ("memo", payout.memo.clone()),
+    ]
 }

@@ -1,0 +1,25 @@
+//! Payouts on NEAR: `/transfer`, `/transfers`.
+//!
+//! `submit` and `many` take them, `read` and `list` show them; `fields` is what comes in and
+//! `wire` what goes out.
+
+mod fields;
+mod list;
+mod many;
+mod read;
+mod submit;
+mod wire;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::{get, post};
+
+use crate::router::App;
+
+pub fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/transfer", post(submit::submit))
+        .route("/transfer/{key}", get(read::read))
+        .route("/transfers", get(list::list).post(many::submit_many))
+}
