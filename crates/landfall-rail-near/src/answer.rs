@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use landfall_rpc::AtBlock;
 use near_primitives::errors::InvalidTxError;
 use serde::Deserialize;
 use serde_json::Value;
@@ -162,13 +163,6 @@ fn reverted(failure: &Value, overall: &Value) -> Read<Effect> {
 pub fn invalid_tx(data: &Value) -> Option<InvalidTxError> {
     let reason = data.get("TxExecutionError")?.get("InvalidTxError")?;
     InvalidTxError::deserialize(reason).ok()
-}
-
-/// What a node says of one block.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AtBlock<T> {
-    pub height: u64,
-    pub value: T,
 }
 
 /// An access key.

@@ -14,13 +14,12 @@ use futures::future::join_all;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use landfall_core::clock::Clock;
 use landfall_core::rail::RailError;
-use landfall_rpc::{Endpoints, RpcError};
+use landfall_rpc::{Endpoints, RpcError, Said, shared, unavailable};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::answer::{self, Effect, Stage};
-use crate::node::{Nodes, unavailable};
-use crate::quorum::{Said, shared};
+use crate::node::Nodes;
 
 /// Questions in flight at once: an audit is in nobody's way.
 const IN_FLIGHT: usize = 8;

@@ -12,11 +12,11 @@
 use futures::future::join_all;
 use landfall_core::Attempt;
 use landfall_core::wound::{self, Wound};
+use landfall_rpc::{Said, shared};
 
 use crate::answer::{Effect, Stage, TxView};
 use crate::node::{Nodes, Sight};
 use crate::outcome;
-use crate::quorum::{Said, shared};
 
 /// How a transaction ended, as a node shows it at finality.
 #[derive(Clone, Debug)]

@@ -8,11 +8,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use landfall_core::rail::RailError;
+use landfall_rpc::unavailable;
 use near_primitives::hash::CryptoHash;
 use parking_lot::Mutex;
 use serde_json::json;
 
-use crate::node::{Nodes, unavailable};
+use crate::node::Nodes;
 use crate::settings::NearSettings;
 
 /// What a block takes on NEAR, in milliseconds: only to bound how long a base block is reused.

@@ -2,31 +2,24 @@
 //!
 //! Every question is a read, at a final block unless its name says otherwise, and every answer is
 //! either what was asked or an error that decides nothing.
-//! **Invariant:** an endpoint is used only after it has shown that it serves the configured
-//! network: the chain of the configured first block, or else of the one that a quorum names.
-//! Not here: what a quorum says (`quorum`), what the answers prove (`look`), broadcasting (`rail`).
+//! Not here: who is asked, and what a quorum says (`landfall-rpc`), what the answers prove (`look`), broadcasting (`rail`).
 
+use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
+use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use futures::StreamExt as _;
-use futures::stream::FuturesUnordered;
 use landfall_core::clock::Clock;
 use landfall_core::rail::RailError;
-use landfall_rpc::{Endpoints, RpcError};
-use parking_lot::Mutex;
+use landfall_rpc::{
+    AtBlock, Endpoints, INTRODUCTION_MS, Introducer, Introduction, Moment, Peers, RpcError,
+    unavailable,
+};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::answer::{
-    self, AccountView, AtBlock, BlockView, KeyView, Nonces, Queried, TxView, Unreadable,
-};
-use crate::quorum::{Said, shared};
-
-/// How long after a failed introduction an endpoint is asked again, in milliseconds.
-const INTRODUCTION_MS: u64 = 2_000;
+use crate::answer::{self, AccountView, BlockView, KeyView, Nonces, Queried, TxView, Unreadable};
 
 /// At which block a question is asked.
 #[derive(Clone, Copy, Debug)]
@@ -67,170 +60,48 @@ pub enum Chained {
     Unknown,
 }
 
-/// The nodes of the configured network.
-pub struct Nodes {
-    pub endpoints: Endpoints,
-    pub clock: Arc<dyn Clock>,
-    network: String,
-    /// The hash of the first block, once it is known.
-    genesis: Mutex<Option<String>>,
-    /// The first block that each endpoint has named.
-    named: Mutex<Vec<Said<String>>>,
-    introduced: Mutex<Vec<bool>>,
-    introduced_count: AtomicUsize,
-    next_introduction_ms: Mutex<u64>,
+impl From<Moment> for At<'static> {
+    fn from(moment: Moment) -> At<'static> {
+        match moment {
+            Moment::Final => At::Final,
+            Moment::Height(height) => At::Height(height),
+        }
+    }
 }
 
-pub fn unavailable(error: impl std::fmt::Display) -> RailError {
-    RailError::Unavailable(error.to_string())
+/// A NEAR node's `status`.
+struct Status;
+
+#[async_trait]
+impl Introducer for Status {
+    async fn ask(&self, endpoints: &Endpoints, endpoint: usize) -> Result<Introduction, String> {
+        let status = endpoints.call_on(endpoint, "status", &json!([])).await;
+        let status = status.map_err(|error| error.to_string())?;
+        let status = answer::status(&status).map_err(|error| error.to_string())?;
+        Ok(Introduction { network: status.chain_id, first_block: status.genesis_hash })
+    }
+}
+
+/// The nodes of the configured network, and the questions that they are asked.
+pub struct Nodes(Peers);
+
+impl Deref for Nodes {
+    type Target = Peers;
+
+    fn deref(&self) -> &Peers {
+        &self.0
+    }
 }
 
 impl Nodes {
-    /// `genesis` is the hash of the first block, if the configuration pins it; otherwise it is
-    /// the one that a quorum names.
+    /// See [`Peers::new`].
     pub fn new(
         endpoints: Endpoints,
         clock: Arc<dyn Clock>,
         network: String,
         genesis: Option<String>,
     ) -> Self {
-        let count = endpoints.count();
-        for endpoint in 0..count {
-            endpoints.exclude(endpoint, Some("not yet known to serve the network".into()));
-        }
-        Self {
-            endpoints,
-            clock,
-            network,
-            genesis: Mutex::new(genesis),
-            named: Mutex::default(),
-            introduced: Mutex::new(vec![false; count]),
-            introduced_count: AtomicUsize::new(0),
-            next_introduction_ms: Mutex::new(0),
-        }
-    }
-
-    /// Waits until a quorum of endpoints serves the network for sure, or none is left to ask.
-    pub async fn introduce(&self) -> Result<(), RailError> {
-        let quorum = self.endpoints.quorum();
-        if self.introduced_count.load(Ordering::Acquire) >= quorum {
-            return Ok(());
-        }
-        if self.introduction_due() {
-            self.introduce_until(quorum).await;
-        }
-        match self.introduced_count.load(Ordering::Acquire) {
-            0 => Err(RailError::Unavailable(self.why_none())),
-            _ => Ok(()),
-        }
-    }
-
-    /// Asks until a quorum is introduced, or nobody is left to ask.
-    pub async fn introduce_quorum(&self) {
-        let quorum = self.endpoints.quorum();
-        if self.introduced_count.load(Ordering::Acquire) < quorum {
-            self.introduce_until(quorum).await;
-        }
-    }
-
-    /// Asks those that have not answered yet. For calls that nobody waits for.
-    pub async fn introduce_rest(&self) {
-        let count = self.endpoints.count();
-        if self.introduced_count.load(Ordering::Acquire) < count && self.introduction_due() {
-            self.introduce_until(count).await;
-        }
-    }
-
-    /// Asks all that have not answered yet, now: whoever may object must be heard.
-    pub async fn introduce_all(&self) {
-        self.introduce_until(self.endpoints.count()).await;
-    }
-
-    fn introduction_due(&self) -> bool {
-        let now_ms = self.clock.now_ms();
-        let mut next_ms = self.next_introduction_ms.lock();
-        let none_yet = self.introduced_count.load(Ordering::Acquire) == 0;
-        // A clock that was set back must not silence it.
-        let due = none_yet || now_ms >= *next_ms || *next_ms - now_ms > INTRODUCTION_MS;
-        if due {
-            *next_ms = now_ms + INTRODUCTION_MS;
-        }
-        due
-    }
-
-    async fn introduce_until(&self, enough: usize) {
-        let strangers: Vec<usize> = {
-            let introduced = self.introduced.lock();
-            (0..introduced.len()).filter(|endpoint| !introduced[*endpoint]).collect()
-        };
-        let mut asked: FuturesUnordered<_> =
-            strangers.into_iter().map(|endpoint| self.introduce_one(endpoint)).collect();
-        while let Some(outcome) = asked.next().await {
-            if let Err((endpoint, why)) = outcome {
-                tracing::warn!(endpoint = self.endpoints.origin(endpoint), %why, "not used");
-            }
-            if self.introduced_count.load(Ordering::Acquire) >= enough {
-                return;
-            }
-        }
-    }
-
-    /// Lets one endpoint in if it serves the network.
-    pub async fn introduce_one(&self, endpoint: usize) -> Result<(), (usize, String)> {
-        let status = self.endpoints.call_on(endpoint, "status", &json!([])).await;
-        let status = status.map_err(|error| (endpoint, error.to_string()))?;
-        let status = answer::status(&status).map_err(|error| (endpoint, error.to_string()))?;
-        let refuse = |why: String| {
-            self.endpoints.exclude(endpoint, Some(why.clone()));
-            Err((endpoint, why))
-        };
-        if status.chain_id != self.network {
-            return refuse(format!("serves {}, not {}", status.chain_id, self.network));
-        }
-        let Some(genesis) = self.first_block(endpoint, &status.genesis_hash) else {
-            return Err((endpoint, "no quorum names its first block yet".to_owned()));
-        };
-        if status.genesis_hash != genesis {
-            return refuse(format!("begins at {}, not {genesis}", status.genesis_hash));
-        }
-        self.let_in(endpoint);
-        let named = std::mem::take(&mut *self.named.lock());
-        for other in named.into_iter().filter(|other| other.fact == genesis) {
-            self.let_in(other.endpoint);
-        }
-        Ok(())
-    }
-
-    /// The chain's first block: pinned, or as a quorum names it.
-    fn first_block(&self, endpoint: usize, named: &str) -> Option<String> {
-        let mut genesis = self.genesis.lock();
-        if genesis.is_none() {
-            let mut all = self.named.lock();
-            all.retain(|other| other.endpoint != endpoint);
-            all.push(Said { endpoint, fact: named.to_owned() });
-            *genesis = shared(&all, self.endpoints.quorum()).cloned();
-        }
-        genesis.clone()
-    }
-
-    fn let_in(&self, endpoint: usize) {
-        self.endpoints.exclude(endpoint, None);
-        let mut introduced = self.introduced.lock();
-        if !std::mem::replace(&mut introduced[endpoint], true) {
-            self.introduced_count.fetch_add(1, Ordering::AcqRel);
-        }
-    }
-
-    pub fn is_introduced(&self, endpoint: usize) -> bool {
-        self.introduced.lock()[endpoint]
-    }
-
-    fn why_none(&self) -> String {
-        let reasons = self.endpoints.snapshot().into_iter();
-        let reasons: Vec<String> = reasons
-            .map(|one| format!("{}: {}", one.origin, one.excluded.unwrap_or_default()))
-            .collect();
-        format!("no endpoint serves {} for sure ({})", self.network, reasons.join("; "))
+        Self(Peers::new(endpoints, clock, Status, network, genesis))
     }
 
     /// A read of any introduced endpoint.
@@ -261,8 +132,8 @@ impl Nodes {
 
     /// A final block, as a quorum has it.
     pub async fn final_block(&self) -> Result<AtBlock<String>, RailError> {
-        let ask = async |endpoint, at: At<'static>| {
-            let params = at.put(json!({}));
+        let ask = async |endpoint, at: Moment| {
+            let params = At::from(at).put(json!({}));
             let answer = self.endpoints.call_on(endpoint, "block", &params).await;
             let block = answer::block(&answer.map_err(unavailable)?).map_err(unavailable)?;
             Ok(AtBlock { height: block.height, value: block.hash })
@@ -272,9 +143,10 @@ impl Nodes {
 
     /// An account's balance, as a quorum has it.
     pub async fn account(&self, account: &str) -> Result<AccountView, RailError> {
-        let ask = async |endpoint, at: At<'static>| {
+        let ask = async |endpoint, at: Moment| {
             let params = json!({"request_type": "view_account", "account_id": account});
-            let answer = self.endpoints.call_on(endpoint, "query", &at.put(params)).await;
+            let params = At::from(at).put(params);
+            let answer = self.endpoints.call_on(endpoint, "query", &params).await;
             answer::account(&answer.map_err(unavailable)?).map_err(unavailable)
         };
         Ok(self.agreed(&format!("the balance of {account}"), ask).await?.value)
@@ -315,8 +187,8 @@ impl Nodes {
         method: &str,
         args: &Value,
     ) -> Result<Value, RailError> {
-        let ask = async |endpoint, at: At<'static>| {
-            let params = view_params(contract, method, args, at);
+        let ask = async |endpoint, at: Moment| {
+            let params = view_params(contract, method, args, at.into());
             let answer = self.endpoints.call_on(endpoint, "query", &params).await;
             let answer = answer::call_function(&answer.map_err(unavailable)?);
             found(method, answer.map_err(unavailable)?)
@@ -409,12 +281,6 @@ impl Nodes {
     pub async fn chunk_on(&self, endpoint: usize, chunk: &str) -> Result<Vec<String>, RailError> {
         let answer = self.endpoints.call_on(endpoint, "chunk", &json!({"chunk_id": chunk})).await;
         answer::chunk(&answer.map_err(unavailable)?).map_err(unavailable)
-    }
-
-    /// The endpoints that may bear witness.
-    pub fn introduced(&self) -> Vec<usize> {
-        let introduced = self.introduced.lock();
-        (0..introduced.len()).filter(|endpoint| introduced[*endpoint]).collect()
     }
 }
 

@@ -28,18 +28,16 @@ use landfall_core::near::{self, Payout};
 use landfall_core::rail::{EndpointHealth, Funds, Rail};
 use landfall_core::wound::{self, Wound};
 use landfall_core::{Attempt, LaneId, Nonce, Outcome, Payload, Purpose, RailName};
-use landfall_rpc::{Endpoints, RpcError};
+use landfall_rpc::{AtBlock, Endpoints, Moment, RpcError, Said, health};
 use near_primitives::account::id::AccountId;
 use serde_json::json;
 
-use crate::answer::{self, AtBlock, Effect, KeyView, Nonces, Stage};
+use crate::answer::{self, Effect, KeyView, Nonces, Stage};
 use crate::encode::{self, Envelope, Stored};
-use crate::health::health;
 use crate::keys::{Key, lane_id, parse_lane_id};
 use crate::knowledge::Knowledge;
 use crate::look::{Looker, ft_balance, is_registered, stored, surely_registered};
 use crate::node::{At, Nodes};
-use crate::quorum::Said;
 use crate::settings::NearSettings;
 use crate::sort::{self, Verdict};
 use crate::testimony::expiry_on;
@@ -161,8 +159,8 @@ impl NearRail {
         account: &str,
         public_key: &str,
     ) -> Result<AtBlock<Option<KeyView>>, RailError> {
-        let ask = async |endpoint, at: At<'static>| {
-            self.nodes.key_on(endpoint, account, public_key, at).await
+        let ask = async |endpoint, at: Moment| {
+            self.nodes.key_on(endpoint, account, public_key, at.into()).await
         };
         self.nodes.agreed(&format!("{public_key} of {account}"), ask).await
     }
@@ -374,7 +372,8 @@ impl Ledger for NearRail {
 
     async fn nonces(&self) -> Result<Vec<(LaneId, LedgerNonce)>, RailError> {
         let account = self.account.as_str();
-        let ask = async |endpoint, at: At<'static>| self.nodes.keys_on(endpoint, account, at).await;
+        let ask =
+            async |endpoint, at: Moment| self.nodes.keys_on(endpoint, account, at.into()).await;
         let agreed = match wound::is(Wound::OneNodesNonce) {
             true => self.nodes.keys_on(0, account, At::Final).await?,
             false => self.nodes.agreed(&format!("the keys of {account}"), ask).await?,

@@ -11,11 +11,12 @@ use landfall_core::attempt::{BaseBlock, Sighting};
 use landfall_core::guard::{self, Guard};
 use landfall_core::rail::RailError;
 use landfall_core::wound::{self, Wound};
+use landfall_rpc::unavailable;
 use serde_json::json;
 
 use crate::answer::{BlockView, Effect, Stage, TxView};
 use crate::encode::Stored;
-use crate::node::{At, Chained, Nodes, Sight, unavailable};
+use crate::node::{At, Chained, Nodes, Sight};
 use crate::witness::{Testimony, Witness};
 
 /// One node's part in a look.

@@ -3,8 +3,8 @@
 //! A caller that pays money needs three things of a call that a client library hides: was it sent
 //! at all, may it have arrived, and who answered. So there is one [`Transport`] seam (one request,
 //! never repeated; also for services that are no JSON-RPC nodes), one [`Endpoints`] above it
-//! (choice, failover of reads, breaker, quorum), and one [`RpcError`] cut by what the caller may
-//! conclude.
+//! (choice, failover of reads, breaker), one [`RpcError`] cut by what the caller may conclude, and
+//! [`Peers`]: which nodes serve the network, and what a quorum of them says.
 //!
 //! **Invariant:** nothing here repeats a POST that may have arrived, except a read.
 //! **Invariant:** a technical error is never an answer of the ledger.
@@ -16,7 +16,10 @@ mod breaker;
 mod endpoints;
 mod error;
 mod header;
+mod health;
 mod http_transport;
+mod peers;
+mod quorum;
 mod transport;
 mod url;
 
@@ -24,7 +27,10 @@ pub use breaker::{Breaker, BreakerSettings, BreakerState};
 pub use endpoints::{Answer, EndpointSnapshot, Endpoints, NoEndpoints, Settings};
 pub use error::{JsonRpcError, RpcError};
 pub use header::{BadHeader, Header};
+pub use health::health;
 pub use http_transport::HttpTransport;
+pub use peers::{INTRODUCTION_MS, Introducer, Introduction, Peers, unavailable};
+pub use quorum::{AtBlock, Moment, Said, reached, shared};
 pub use transport::{HttpAnswer, HttpRequest, Method, Transport, TransportError};
 pub use url::{BadUrl, Url};
 

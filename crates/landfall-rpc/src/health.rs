@@ -1,7 +1,9 @@
 //! How a node is, in words for people.
 
 use landfall_core::rail::EndpointHealth;
-use landfall_rpc::{BreakerState, EndpointSnapshot};
+
+use crate::breaker::BreakerState;
+use crate::endpoints::EndpointSnapshot;
 
 /// Nodes have no names; they are known by their place in the configuration, from 1.
 pub fn health((index, one): (usize, EndpointSnapshot)) -> EndpointHealth {

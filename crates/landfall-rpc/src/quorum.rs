@@ -2,12 +2,12 @@
 //!
 //! A fact is what a quorum of distinct endpoints says word for word of the same block; fewer than a
 //! quorum may say anything whatever and decide nothing. Most facts change from block to block, and
-//! nodes are not all at the same one, so [`Nodes::agreed`] asks each at its own final block first,
+//! nodes are not all at the same one, so [`Peers::agreed`] asks each at its own final block first,
 //! and where they differ all of them at one that a quorum has reached.
 //!
 //! **Rule:** who contradicts a quorum about the same final block is caught: it is asked last and
 //! shown. Lagging, forgetting and silence are no contradictions.
-//! Not here: what becomes of transactions (`corroborate`, `testimony`), the questions (`node`).
+//! Not here: the questions, and what becomes of transactions (the rails).
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -15,10 +15,9 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use landfall_core::guard::{self, Guard};
-use landfall_core::rail::RailError;
+use landfall_core::ledger::RailError;
 
-use crate::answer::AtBlock;
-use crate::node::{At, Nodes, unavailable};
+use crate::peers::{Peers, unavailable};
 
 /// Times an endpoint is asked before it counts as silent in a question to a quorum.
 const QUORUM_TRIES: usize = 3;
@@ -33,6 +32,22 @@ const FAR_AHEAD_BLOCKS: u64 = 1_000;
 
 /// A longer answer is cut where it is shown.
 const SHOWN_CHARACTERS: usize = 300;
+
+/// At which block a question to a quorum is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// The newest that the endpoint calls final.
+    Final,
+    /// The block of the endpoint's own chain.
+    Height(u64),
+}
+
+/// What one endpoint says of one block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AtBlock<T> {
+    pub height: u64,
+    pub value: T,
+}
 
 /// What one endpoint says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +69,7 @@ pub fn reached(numbers: impl IntoIterator<Item = u64>, quorum: usize) -> Option<
     numbers.get(quorum.saturating_sub(1)).copied()
 }
 
-impl Nodes {
+impl Peers {
     /// The same question to all endpoints at once, strangers introduced on the way. Returns when
     /// everybody has answered, or a quorum has and the rest was given a moment.
     pub async fn ask_quorum<T, F>(&self, ask: impl Fn(usize) -> F) -> Vec<Said<T>>
@@ -126,14 +141,14 @@ impl Nodes {
     pub async fn agreed<T, F>(
         &self,
         what: &str,
-        ask: impl Fn(usize, At<'static>) -> F,
+        ask: impl Fn(usize, Moment) -> F,
     ) -> Result<AtBlock<T>, RailError>
     where
         T: PartialEq + Clone + Debug,
         F: Future<Output = Result<AtBlock<T>, RailError>>,
     {
         let quorum = self.endpoints.quorum();
-        let newest = self.ask_quorum(|endpoint| ask(endpoint, At::Final)).await;
+        let newest = self.ask_quorum(|endpoint| ask(endpoint, Moment::Final)).await;
         let heights = || newest.iter().map(|one| one.fact.height);
         let Some(height) = reached(heights(), quorum) else {
             return Err(unavailable(format!("{} of {quorum} nodes answer", newest.len())));
@@ -150,7 +165,8 @@ impl Nodes {
         for height in common.into_iter().rev() {
             let past = newest.iter().filter(|one| one.fact.height >= height);
             let asked = past.map(|one| one.endpoint);
-            let said = self.ask_among(asked, |endpoint| ask(endpoint, At::Height(height))).await;
+            let said =
+                self.ask_among(asked, |endpoint| ask(endpoint, Moment::Height(height))).await;
             let said = said.into_iter();
             let said: Vec<Said<T>> =
                 said.map(|one| Said { endpoint: one.endpoint, fact: one.fact.value }).collect();
