@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::world::*;
 use super::*;
 
+mod edges;
 mod liars;
 
 fn adrift(look: &Look) -> (&str, Option<&Sighting>) {

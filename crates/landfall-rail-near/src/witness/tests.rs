@@ -126,6 +126,7 @@ fn a_nonce_below_ours_at_the_block_that_decides_shows_that_it_never_ran() {
     assert!(!shows(witness(160, Some(6), None)), "by whom it was passed is not known");
     assert!(shows(witness(201, Some(4), None)), "not before it expired");
     assert!(!shows(witness(200, Some(4), None)));
+    assert!(!shows(witness(201, Some(5), None)), "its own nonce is used, perhaps by itself");
     assert!(!shows(witness(201, None, None)), "the key is gone");
 }
 
