@@ -500,7 +500,7 @@ impl Rail for NearRail {
             )));
         }
         Ok(format!(
-            "{} on {}: {} endpoints, {} keys, transactions live {validity} blocks, a registration \
+            "{} on {}: endpoints {}, keys {}, transactions live {validity} blocks, a registration \
              costs {least} yoctoNEAR",
             self.token,
             self.settings.network,

@@ -13,7 +13,7 @@ use crate::config::{self, Config, Mistake, Mistakes, Need, StoreUrl};
 use crate::dev::ground::ledger_sources;
 use crate::examine;
 use crate::failure::{Failure, Result};
-use crate::show::{Show, Style};
+use crate::show::{Show, Style, counted};
 use crate::wire;
 
 /// What one trial came to.
@@ -86,7 +86,8 @@ fn print(show: &Show, findings: &[Finding]) {
             Mark::Note => show.paint(Style::Warn, "NOTE"),
             Mark::Bad => show.paint(Style::Bad, "FAIL"),
         };
-        show.line(&format!("{mark}  {:<14}{}", finding.what, finding.detail));
+        // Two spaces and the mark's four before the name.
+        show.text_at(6 + 14, &format!("{mark}  {:<14}", finding.what), &finding.detail);
     }
 }
 
@@ -161,5 +162,5 @@ async fn holdings(config: &Config) -> Result<String> {
     let store = wire::open_existing_store(config).await?;
     let transfers: u64 = store.counts().await?.iter().map(|(_, count)| count).sum();
     let id = store.identity().await?.id;
-    Ok(format!("store {id} holds {transfers} transfers"))
+    Ok(format!("store {id} holds {}", counted(transfers as usize, "transfer")))
 }

@@ -80,12 +80,15 @@ fn welcome(address: SocketAddr, ground: &Ground, arguments: &DevArguments, now_m
     let program = program();
     format!(
         "\
-Landfall dev: a real relay on a simulated NEAR and two account services, all on this machine.
+Landfall dev: a real relay on a simulated NEAR and two account services,
+all on this machine.
 
-  API     http://{address}  (try it in a browser: http://{address}/docs)
-  NEAR    {rpc}  simulated; what was paid: {rpc}/sim/transfers
-  funds   {funding}/accounts/{USER} and {trading}/accounts/{USER}
-  data    {data}  (start again and it goes on; delete it and it begins anew)
+  API     http://{address}  (in a browser: http://{address}/docs)
+  NEAR    {rpc}  (simulated)
+  paid    {rpc}/sim/transfers
+  funds   {funding}/accounts/{USER}
+          {trading}/accounts/{USER}
+  data    {data}  (start again: it goes on; delete it: it begins anew)
 
 Pay somebody:
 

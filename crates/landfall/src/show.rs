@@ -62,6 +62,20 @@ impl Show {
         say(text);
     }
 
+    /// A text that begins at a column, after a head of that width, and keeps to it on a terminal.
+    pub fn text_at(&self, column: usize, head: &str, text: &str) {
+        let room =
+            self.columns.filter(|_| self.terminal).map(|columns| columns - column.min(columns));
+        let lines = match room {
+            Some(room) if room >= ROOM_LEAST => in_lines(text, room),
+            _ => vec![text.to_owned()],
+        };
+        let margin = " ".repeat(column);
+        for (index, line) in lines.iter().enumerate() {
+            self.line(&format!("{}{line}", if index == 0 { head } else { &margin }));
+        }
+    }
+
     pub fn value(&self, value: &Value) {
         let text = match self.terminal {
             true => serde_json::to_string_pretty(value).unwrap_or_default(),
@@ -115,6 +129,30 @@ impl Write for LogWriter {
     fn flush(&mut self) -> std::io::Result<()> {
         std::io::stderr().flush()
     }
+}
+
+/// A text in fewer columns would be a column of words.
+const ROOM_LEAST: usize = 20;
+
+/// Cut between words; one that is too long stays whole.
+fn in_lines(text: &str, room: usize) -> Vec<String> {
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in text.split(' ') {
+        let Some(line) = lines.last_mut() else { break };
+        let is_first = line.is_empty();
+        if is_first || line.chars().count() + 1 + word.chars().count() <= room {
+            line.push_str(if is_first { "" } else { " " });
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
+}
+
+/// A number of things: "1 transfer", "2 transfers".
+pub fn counted(count: usize, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Between two columns of a table.
@@ -294,6 +332,13 @@ mod tests {
         assert_eq!(narrow(17), "KEY     STATUS\npay…-1  COMPLETED\n");
         assert_eq!(narrow(15), "KEY\npayroll-1\n");
         assert_eq!(narrow(3), "KEY\npa…-1\n", "never below the least");
+    }
+
+    #[test]
+    fn a_text_is_cut_between_words() {
+        assert_eq!(in_lines("to be or not", 5), ["to be", "or", "not"]);
+        assert_eq!(in_lines("a https://127.0.0.1 b", 5), ["a", "https://127.0.0.1", "b"]);
+        assert_eq!(in_lines("", 5), [""]);
     }
 
     #[test]

@@ -471,5 +471,5 @@ async fn funds_leave_out_what_storage_locks() {
 #[tokio::test]
 async fn a_healthy_ledger_passes_the_check() {
     let said = world().rail.check().await.unwrap();
-    assert!(said.contains("3 endpoints, 1 keys"), "{said}");
+    assert!(said.contains("endpoints 3, keys 1"), "{said}");
 }

@@ -116,6 +116,9 @@ fn the_printed_commands_work_while_it_runs_and_after() {
     let commands: Vec<&String> =
         dev.banner.iter().filter(|line| line.starts_with(program)).collect();
     assert_eq!(commands.len(), 4, "{:#?}", dev.banner);
+    // Lines to be copied are whole; those to be read fit a terminal.
+    let is_read = |line: &&String| !line.starts_with("curl") && !line.starts_with(program);
+    assert!(dev.banner.iter().filter(is_read).all(|line| line.chars().count() <= 78));
     let all_work = || {
         for command in &commands {
             let done = by_shell(folder.path(), command);

@@ -22,7 +22,7 @@ fn on_a_terminal(command: &Command, columns: usize) -> String {
     let quoted = |text: &std::ffi::OsStr| format!("'{}'", text.to_string_lossy());
     let words: Vec<String> =
         std::iter::once(command.get_program()).chain(command.get_args()).map(quoted).collect();
-    let line = format!("stty cols {columns}; {}", words.join(" "));
+    let line = format!("stty cols {columns} rows 24; {}", words.join(" "));
     let mut script = Command::new("script");
     script.args(["-qec", &line, "/dev/null"]);
     if let Some(folder) = command.get_current_dir() {
@@ -201,6 +201,19 @@ fn a_transfer_is_found_by_the_clients_key_on_every_rail() {
     assert!(text(&several).contains("name one by --rail"), "{}", text(&several));
     let followed = ["transfers", "watch", "move-1", "--data", "data"];
     assert!(text(&run(folder.path(), &followed)).contains("committed"));
+}
+
+#[test]
+fn help_and_what_check_finds_are_cut_between_words() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dev = dev::start(folder.path(), free_port());
+    let words = [["--help"].as_slice(), &["ledger", "--help"], &["check", "--data", "data"]];
+    for words in words {
+        let mut command = landfall(folder.path());
+        let seen = on_a_terminal(command.args(words).env("NO_COLOR", "1"), 80);
+        assert!(seen.lines().all(|row| row.chars().count() <= 80), "{words:?}:\n{seen}");
+    }
+    assert_eq!(dev.process.terminate(), Some(0));
 }
 
 #[test]

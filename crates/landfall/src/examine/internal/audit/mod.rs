@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use crate::audit::{Audited, each_transfer, print_differences};
 use crate::config::{Config, ServiceSpec};
 use crate::failure::{Failure, Result};
-use crate::show::{Show, Style, Table};
+use crate::show::{Show, Style, Table, counted};
 use crate::wire;
 use conservation::{Asked, End, Facts, Records, Verdict};
 use statement::{Reader, Unread};
@@ -134,9 +134,8 @@ fn ended(facts: &Facts, end: Option<End>) -> usize {
 
 fn print(show: &Show, facts: &Facts, verdict: &Verdict, silent: &[String]) {
     show.line(&format!(
-        "{} transfers ({} committed, {} rolled back, {} failed, {} unfinished, of which {} are \
-         under way)",
-        facts.transfers.len(),
+        "{} ({} committed, {} rolled back, {} failed, {} unfinished, of which {} are under way)",
+        counted(facts.transfers.len(), "transfer"),
         ended(facts, Some(End::Committed)),
         ended(facts, Some(End::RolledBack)),
         ended(facts, Some(End::Failed)),

@@ -22,7 +22,7 @@ use crate::audit::progress::Progress;
 use crate::audit::{Audited, PAGE, each_transfer, print_differences};
 use crate::config::Config;
 use crate::failure::{Failure, Result};
-use crate::show::Show;
+use crate::show::{Show, counted};
 use crate::wire;
 use compare::{AttemptFact, Facts, Ledger, TransferFact, Verdict};
 
@@ -155,17 +155,16 @@ async fn forgive_the_meanwhile(store: &Arc<dyn Store>, verdict: &mut Verdict) ->
 fn print(show: &Show, facts: &Facts, verdict: &Verdict) {
     let counts = facts.counts();
     show.line(&format!(
-        "{} transfers ({} completed, {} failed, {} unfinished), {} attempts ({} landed, {} sunk, \
-         {} open), {} blocks of {}",
-        facts.transfers.len(),
+        "{} ({} completed, {} failed, {} unfinished), {} ({} landed, {} sunk, {} open), {} of {}",
+        counted(facts.transfers.len(), "transfer"),
         counts.completed,
         counts.failed,
         facts.transfers.len() as u64 - counts.completed - counts.failed,
-        facts.attempts.len(),
+        counted(facts.attempts.len(), "attempt"),
         counts.landed,
         counts.sunk,
         counts.open,
-        facts.walk.blocks,
+        counted(facts.walk.blocks as usize, "block"),
         facts.ledger.network,
     ));
     let differences: Vec<(&str, &str)> =
