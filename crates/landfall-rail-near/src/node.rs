@@ -2,8 +2,8 @@
 //!
 //! Every question is a read, at a final block unless its name says otherwise, and every answer is
 //! either what was asked or an error that decides nothing.
-//! Not here: who is asked, and what a quorum says (`landfall-rpc`), what the answers prove (`look`),
-//! broadcasting (`rail`).
+//! Not here: who is asked, and what a quorum says (`landfall-rpc`), what the answers prove
+//! (`look`), broadcasting (`rail`).
 
 use std::ops::Deref;
 use std::sync::Arc;
