@@ -323,3 +323,57 @@ fn a_refusal_marks_one_that_was_alone_and_charges_one_whose_fault_it_is() {
     let after = refused(2, false);
     assert_eq!(gist(&after), ("QUEUED_TRANSFER", 1, Some(NOW_MS + BACKOFF_MS)));
 }
+
+/// Whoever unregisters again and again harvests deposits, however often it was paid in between.
+#[test]
+fn being_unregistered_is_counted_over_the_whole_life() {
+    let unprepared = || Outcome::Unprepared { message: "not registered".into() };
+    let landed = |outcome| {
+        let (block_height, block_hash) = (7, "b7".into());
+        Fate::Landed(Landing { hash: None, block_height, block_hash, outcomes: vec![outcome] })
+    };
+    let settle = |before: &Transfer, outcome| {
+        let attempt = attempt(Purpose::Pay, 1);
+        member(&attempt, before, &landed(outcome), 0, &terms()).applied_to(before)
+    };
+    let mut before = carried(Purpose::Pay);
+    let first = settle(&before, unprepared());
+    assert_eq!((first.retry_count, first.stage_retries), (1, 1));
+    (before.retry_count, before.stage_retries) = (2, 0);
+    assert_eq!(settle(&before, unprepared()).state.name(), "FAILED");
+    // Another failure counts what this stage has met.
+    let others = Terms { others_spared: true, ..terms() };
+    let fate = landed(unexplained());
+    let step = member(&attempt(Purpose::Pay, 1), &before, &fate, 0, &others);
+    let after = step.applied_to(&before);
+    assert_eq!((after.state.name(), after.stage_retries), ("QUEUED_TRANSFER", 1));
+}
+
+#[test]
+fn a_registration_that_is_given_up_releases_its_claim_once() {
+    let given_up = |purpose| {
+        let terms = Terms { retries: 1, others_spared: true, ..terms() };
+        let before = carried(purpose);
+        let landing = Landing {
+            hash: None,
+            block_height: 7,
+            block_hash: "b7".into(),
+            outcomes: vec![unexplained()],
+        };
+        member(&attempt(purpose, 1), &before, &Fate::Landed(landing), 0, &terms).claims
+    };
+    let claim = terms().claim.unwrap();
+    assert_eq!(given_up(Purpose::Prepare), [ClaimEnd::Release(claim.clone())]);
+    assert_eq!(given_up(Purpose::Pay), []);
+    // A refusal that was never named as the relay's ends the registration's claim as well.
+    let evidence = serde_json::json!({"relays_fault": false});
+    let summary = "refused".to_owned();
+    let certificate = Certificate { kind: CertificateKind::Refused, summary, evidence };
+    let refused = |purpose| {
+        let terms = Terms { retries: 1, ..terms() };
+        let fate = Fate::Sunk(certificate.clone());
+        member(&attempt(purpose, 1), &carried(purpose), &fate, 0, &terms).claims
+    };
+    assert_eq!(refused(Purpose::Prepare), [ClaimEnd::Release(claim)]);
+    assert_eq!(refused(Purpose::Pay), []);
+}

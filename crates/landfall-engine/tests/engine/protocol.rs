@@ -170,6 +170,13 @@ async fn a_store_behind_the_marks_that_takes_an_attempt_pays_twice() {
     forgotten_in_the_middle_of_work().await;
 }
 
+#[tokio::test(start_paused = true)]
+#[should_panic(expected = "left == right")]
+async fn what_is_stored_and_not_noted_outside_the_store_is_paid_twice() {
+    wound::inflict(Some(Wound::MarksNotNoted));
+    forgotten_in_the_middle_of_work().await;
+}
+
 async fn forgotten_in_the_middle_of_work() {
     // The sweeper brings back what is forgotten long before the marks are looked over again.
     let world = World::with(2, |settings| {
