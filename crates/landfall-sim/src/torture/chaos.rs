@@ -156,10 +156,11 @@ impl Chaos {
             self.black_out_until = Some(tick + self.dice.between(4, DOWN_TICKS));
         }
         if self.amnesia_until.is_some_and(|until| tick >= until) {
-            self.unsheltered(|switch| switch.amnesic = false);
+            self.unsheltered(|switch| (switch.amnesic, switch.without_outcomes) = (false, false));
             self.amnesia_until = None;
         } else if self.amnesia_until.is_none() && self.dice.strikes(self.plan.amnesia / 4.0) {
-            self.unsheltered(|switch| switch.amnesic = true);
+            let all = self.dice.between(0, 1) == 0;
+            self.unsheltered(|switch| (switch.amnesic, switch.without_outcomes) = (all, !all));
             self.amnesia_until = Some(tick + self.dice.between(4, AMNESIA_TICKS));
         }
     }

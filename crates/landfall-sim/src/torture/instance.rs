@@ -147,7 +147,11 @@ fn settings_of(name: &str, plan: &Plan) -> Settings {
     Settings {
         instance: name.to_owned(),
         // Small batches, where many are to be on their way at once.
-        batch_max: if plan.window > 1 { 8 } else { 100 },
+        batch_max: match plan.window {
+            1 => 100,
+            _ if plan.bursts_ms > 0 => 2,
+            _ => 8,
+        },
         pool_capacity: 200,
         registration_retries: 4,
         backoff_max_ms: 20_000,

@@ -21,7 +21,7 @@ const BEFORE_OPEN: f64 = 0.1;
 const AFTER_READ: f64 = 0.000_5;
 /// How often a payment is forgotten as soon as it is stored, where a store may. Only with one
 /// instance about: if the one that sends it were paused now, no other could tell.
-const FORGOTTEN_AT_ONCE: f64 = 0.3;
+const FORGOTTEN_AT_ONCE: f64 = 0.6;
 
 /// The store of a world, and where it may go back to.
 pub struct Past {

@@ -27,13 +27,20 @@ const WORKS_IN_WINDOW_MS: u64 = 8_000;
 /// How often broadcasts are late where it matters that they are, and by how much at most: about as
 /// long as what they outlast.
 const SENT_LATE: f64 = 0.4;
+/// The same where the ledger's limits are low: most must be refused in time, by a quorum.
+const SENT_LATE_AND_REFUSED: f64 = 0.2;
 const LATE_WHEN_SENT_MS: u64 = 60_000;
 /// How often instances crash at least where the store forgets what they have just sent.
 const CRASH_WITH_PAST: f64 = 0.06;
-/// How often requests to services that forget are lost, and how often late, at least.
-const LOST_IN_WINDOW: f64 = 0.3;
+/// How often requests to services that forget are lost, and how often late, at least. Calls are
+/// late more often than questions about them, or nobody would ask in time.
+const LOST_IN_WINDOW: f64 = 0.1;
+const CALLED_LATE: f64 = 0.4;
 /// How often blocks fall off the chain at least where one node forgets.
 const REORG_WITH_FORGETFUL: f64 = 0.4;
+/// How far apart clients come there, many at once, so that several attempts of a lane are on their
+/// way together.
+const BURSTS_MS: u64 = 15_000;
 /// How often a receiver blinks, where one does: at least so. And how long a block is there at
 /// least: several ticks, or the blink is over before the weather has noticed it.
 const BLINK_LEAST: f64 = 0.2;
@@ -42,6 +49,8 @@ const BLINK_BLOCK_MS: u64 = 600;
 /// keys there are.
 const TWICE_IN_PLACE: f64 = 0.5;
 const KEYS_IN_PLACE: usize = 4;
+/// How many of the worlds in which all but one node forget are quiet otherwise.
+const QUIET_WITH_AMNESIA: f64 = 0.4;
 /// A storm outlasts so many windows, or nothing would be forgotten in it.
 const STORM_WINDOWS: u64 = 3;
 
@@ -61,6 +70,8 @@ pub struct Plan {
     pub moves: usize,
     pub users: usize,
     pub block_ms: u64,
+    /// Clients come together, every so many milliseconds, where it is not nothing.
+    pub bursts_ms: u64,
     /// How long the faults last.
     pub storm_ms: u64,
     pub validity_blocks: u64,
@@ -84,7 +95,8 @@ pub struct Plan {
     pub garbage: f64,
     pub node_trouble: f64,
     pub black_out: f64,
-    /// All nodes but [`HONEST`] forget which transactions there were, for a while.
+    /// All nodes but [`HONEST`] forget which transactions there were, or what became of them, for a
+    /// while.
     pub amnesia: f64,
     pub reorg: f64,
     pub foreign: f64,
@@ -108,6 +120,8 @@ pub struct Plan {
     pub duplicate_refused: f64,
     /// A service acts and is not heard, for a while.
     pub service_mute: f64,
+    /// A call to a service arrives when its sender has given up, per call.
+    pub called_late: f64,
     /// How long the services remember requests, in seconds; 0 is for ever.
     pub dedupe_window_s: f64,
     /// A client without an answer asks for something else under the same key, per try.
@@ -185,8 +199,37 @@ impl Plan {
         plan.mind_changed = rate(rng, 0.5);
         plan.draw_past(rng);
         plan.window = [1, 1, 1, 1, 2, 6][rng.random_range(0..6)];
+        if plan.amnesia > 0.0 && rng.random_bool(QUIET_WITH_AMNESIA) {
+            plan.quieten();
+        }
         plan.sharpen();
         plan
+    }
+
+    /// Little else goes wrong on the ledger than lost memories: what tells two attempts of a lane in
+    /// one block apart takes a while, and one key.
+    fn quieten(&mut self) {
+        let keep = self.clone();
+        *self = Plan {
+            seed: keep.seed,
+            instances: keep.instances,
+            nodes: keep.nodes,
+            keys: 1,
+            window: keep.window,
+            transfers: keep.transfers,
+            receivers: keep.receivers,
+            moves: keep.moves,
+            users: keep.users,
+            block_ms: keep.block_ms,
+            storm_ms: keep.storm_ms,
+            validity_blocks: keep.validity_blocks,
+            amnesia: keep.amnesia,
+            reorg: keep.reorg,
+            included_invalid: keep.included_invalid,
+            mind_changed: keep.mind_changed,
+            ..Plan::default()
+        };
+        self.near.included_again = keep.near.included_again;
     }
 
     /// Some faults show what they can do only together.
@@ -194,7 +237,7 @@ impl Plan {
         if self.near.gas_low > 0.0 {
             // What everybody refuses now may be on its way, and arrive when the limit is raised:
             // not before something was refused.
-            self.near.sent_late = SENT_LATE;
+            self.near.sent_late = SENT_LATE_AND_REFUSED;
             self.near.gas_low /= 8.0;
             self.keys = self.keys.max(2);
         }
@@ -202,18 +245,24 @@ impl Plan {
             // What is forgotten and has not landed yet nobody but the marks can tell. Of several
             // instances the one that has them may be down.
             self.near.sent_late = SENT_LATE;
-            self.crash = self.crash.max(CRASH_WITH_PAST);
             self.keys = self.keys.max(2);
+            if self.store_back_in_place == 0.0 {
+                self.crash = self.crash.max(CRASH_WITH_PAST);
+            }
         }
         if self.near.forgetful > 0.0 && self.near.liars == 0 {
             // Of two attempts of a lane in one block the nonces do not tell which was executed.
             self.reorg = self.reorg.max(REORG_WITH_FORGETFUL);
             self.keys = self.keys.min(2);
-            self.window = self.window.max(2);
         }
-        if self.amnesia > 0.0 {
-            // As above.
+        if self.amnesia > 0.0 || self.near.forgetful > 0.0 && self.near.liars == 0 {
+            // As above. What a node gives up waiting for before there is a block shares it with
+            // what comes next.
             self.window = self.window.max(2);
+            self.bursts_ms = BURSTS_MS;
+            if self.near.blink == 0.0 {
+                self.near.impatient_ms = self.block_ms / 4;
+            }
         }
         if self.near.blink > 0.0 {
             // Somebody must be paid in that very block, and the relay be told of it before the
@@ -228,8 +277,7 @@ impl Plan {
             // A call that is on its way when the window ends must be the first to arrive.
             self.request_lost = self.request_lost.max(LOST_IN_WINDOW);
             self.request_late = self.request_late.max(LOST_IN_WINDOW);
-            // Whoever waits for it is often gone before, and somebody else looks.
-            self.crash = self.crash.max(CRASH_WITH_PAST);
+            self.called_late = CALLED_LATE;
         }
     }
 
@@ -396,6 +444,7 @@ impl Plan {
             ("requests delivered twice", self.request_twice),
             ("duplicates refused", self.duplicate_refused),
             ("services mute", self.service_mute),
+            ("calls late", self.called_late),
             ("services forget", f64::from(self.dedupe_window_s > 0.0)),
             ("clients change their minds", self.mind_changed),
             ("store goes back at calls", self.store_back_at_call),

@@ -331,6 +331,7 @@ impl World {
 
     fn expect(&mut self, wish: Wish) {
         let when_ms = self.dice.between(0, self.plan.storm_ms * 3 / 4);
+        let when_ms = when_ms - when_ms.checked_rem(self.plan.bursts_ms).unwrap_or(0);
         let (town, base) = (self.town.clone(), self.base.clone());
         self.clients.spawn(async move {
             base.sleep(Duration::from_millis(when_ms)).await;

@@ -353,6 +353,7 @@ impl Transport for FaultyLine {
         if self.dies_acting(&request).await {
             return Err(wire::lost("injected: the service ended"));
         }
+        let is_call = request.method == Method::Post;
         let (inner, twice) = (self.inner.clone(), self.seat.dice.strikes(plan.request_twice));
         let deliver: Deliver = Arc::new(move |patience| {
             let (inner, request) = (inner.clone(), request.clone());
@@ -364,6 +365,10 @@ impl Transport for FaultyLine {
                 inner.serve(request, patience).await
             })
         });
-        wire::carry(&self.seat, (&name, number), timeout, deliver, Some(&self.inner.late)).await
+        let late = Some(&self.inner.late);
+        if is_call && self.seat.dice.strikes(plan.called_late) {
+            return Err(wire::arrive_late(&self.seat, timeout, deliver, late).await);
+        }
+        wire::carry(&self.seat, (&name, number), timeout, deliver, late).await
     }
 }

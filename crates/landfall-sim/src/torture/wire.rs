@@ -46,7 +46,7 @@ fn refused(seat: &Seat) -> Option<HttpAnswer> {
 }
 
 /// The request arrives when its sender has given up.
-async fn arrive_late(
+pub async fn arrive_late(
     seat: &Seat,
     timeout: Duration,
     deliver: Deliver,

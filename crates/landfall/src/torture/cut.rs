@@ -73,6 +73,7 @@ const FAULTS: &[(&str, Rate)] = &[
     ("request-twice", |plan| &mut plan.request_twice),
     ("duplicate-refused", |plan| &mut plan.duplicate_refused),
     ("service-mute", |plan| &mut plan.service_mute),
+    ("called-late", |plan| &mut plan.called_late),
     ("dedupe-window", |plan| &mut plan.dedupe_window_s),
     ("mind-changed", |plan| &mut plan.mind_changed),
     ("store-back-at-call", |plan| &mut plan.store_back_at_call),
