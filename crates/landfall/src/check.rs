@@ -127,7 +127,7 @@ fn folder(config: &Config) -> Finding {
 /// Files with secrets, and the data folder, that others on this machine can read.
 fn open_to_others(config: &Config, file: Option<&Path>) -> Option<Finding> {
     let file = file.filter(|_| !config.near.access_keys.is_empty() || !config.api.keys.is_empty());
-    let keys = config.near.access_keys_file.as_deref();
+    let keys = config.near.access_keys_file.as_ref().map(|file| file.0.as_path());
     let data = Some(config.instance.data.as_path());
     let others = |path: &&Path| {
         let mode = std::fs::metadata(path).map(|found| found.permissions().mode());
