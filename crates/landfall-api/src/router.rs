@@ -10,8 +10,8 @@ use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
-use landfall_core::RailName;
 use landfall_core::near::Terms;
+use landfall_core::{Payload, RailName};
 use landfall_engine::SubmitError;
 use tower_http::catch_panic::CatchPanicLayer;
 
@@ -59,6 +59,20 @@ impl App {
     /// The gateway between services, where that rail is on.
     pub fn internal(&self) -> Result<&Gateway, ApiError> {
         self.config.internal.as_ref().ok_or_else(|| self.off(RailName::Internal))
+    }
+
+    /// Asks the rail whether it can take a transfer, which does not undo what was taken before: the
+    /// same key gives the same transfer, whatever the rail knows by now.
+    pub async fn screen(
+        &self,
+        payload: &Payload,
+        (tenant, key): (&str, &str),
+    ) -> Result<(), ApiError> {
+        let Err(bad) = self.desk.screen(payload).await else { return Ok(()) };
+        match self.desk.find(payload.rail(), tenant, key).await? {
+            Some(_) => Ok(()),
+            None => Err(bad.into()),
+        }
     }
 
     fn off(&self, rail: RailName) -> ApiError {

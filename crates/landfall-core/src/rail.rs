@@ -6,6 +6,7 @@ use async_trait::async_trait;
 
 use crate::attempt::{Attempt, Purpose, Signed, VariantKind};
 use crate::claim::ClaimKey;
+use crate::field::BadField;
 use crate::ids::{LaneId, Nonce};
 use crate::ledger::Ledger;
 use crate::machine::{AttemptStages, Payload};
@@ -57,6 +58,13 @@ pub struct Caught {
 pub trait Rail: Ledger {
     /// What its stages are called.
     fn stages(&self) -> AttemptStages;
+
+    /// Whether a new transfer can be taken at all, by what the rail knows beyond the rules of its
+    /// fields: MUST say yes where nodes do not answer, and need no keys, as a process that only
+    /// takes transfers asks, too.
+    async fn screen(&self, _: &Payload) -> Result<(), BadField> {
+        Ok(())
+    }
 
     /// What must be true on the ledger before this can be paid; none if nothing.
     /// MUST give the same key for the same need, for ever.

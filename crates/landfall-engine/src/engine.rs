@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 
 use crate::desk::READS_MAX;
 use crate::errands::Errands;
-use crate::intake::Intake;
+use crate::intake::{Intake, Screen};
 use crate::line::Line;
 use crate::metrics::Metrics;
 use crate::runner::Runner;
@@ -336,15 +336,9 @@ fn intakes(
     rails: Vec<Arc<dyn Rail>>,
     couriers: Vec<Arc<dyn Courier>>,
 ) -> Vec<Arc<dyn Line>> {
-    let mut lines: Vec<Arc<dyn Line>> = Vec::new();
-    for rail in rails {
-        lines.push(Arc::new(Intake::new(core.clone(), rail.name(), &[Event::Enqueued])));
-    }
-    for courier in couriers {
-        let intake = Intake::new(core.clone(), courier.name(), &[]);
-        lines.push(Arc::new(intake.screened_by(courier)));
-    }
-    lines
+    let rails = rails.into_iter().map(Screen::Rail);
+    let screens = rails.chain(couriers.into_iter().map(Screen::Courier));
+    screens.map(|screen| Arc::new(Intake::new(core.clone(), screen)) as Arc<dyn Line>).collect()
 }
 
 /// Sweeps a rail's stages and follows their hints.

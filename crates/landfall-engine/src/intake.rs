@@ -7,50 +7,55 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use landfall_core::queue::Hint;
-use landfall_core::{BadField, Event, Payload, RailName, Stage, Transfer, TransferId};
+use landfall_core::rail::Rail;
+use landfall_core::{BadField, Courier, Event, Payload, RailName, Stage, Transfer, TransferId};
 use tokio::sync::Notify;
 
 use crate::engine::Core;
 use crate::line::{Alerts, Line};
 use crate::status::RailStatus;
 
+/// Whom to ask whether a transfer can be taken at all.
+pub(crate) enum Screen {
+    Rail(Arc<dyn Rail>),
+    Courier(Arc<dyn Courier>),
+}
+
 /// A rail that is worked on elsewhere.
 pub(crate) struct Intake {
     core: Arc<Core>,
-    rail: RailName,
-    first_events: &'static [Event],
-    screen: Option<Arc<dyn landfall_core::Courier>>,
+    screen: Screen,
     alerts: Alerts,
     sweep: Notify,
 }
 
 impl Intake {
-    pub fn new(core: Arc<Core>, rail: RailName, first_events: &'static [Event]) -> Intake {
+    pub fn new(core: Arc<Core>, screen: Screen) -> Intake {
         let alerts = Alerts::new(core.clock.clone());
-        Intake { core, rail, first_events, screen: None, alerts, sweep: Notify::new() }
-    }
-
-    /// With somebody to ask whether a transfer can be taken at all.
-    pub fn screened_by(mut self, courier: Arc<dyn landfall_core::Courier>) -> Intake {
-        self.screen = Some(courier);
-        self
+        Intake { core, screen, alerts, sweep: Notify::new() }
     }
 }
 
 #[async_trait]
 impl Line for Intake {
     fn rail(&self) -> RailName {
-        self.rail
+        match &self.screen {
+            Screen::Rail(rail) => rail.name(),
+            Screen::Courier(courier) => courier.name(),
+        }
     }
 
     fn first_events(&self, _: &Payload) -> &'static [Event] {
-        self.first_events
+        match &self.screen {
+            Screen::Rail(_) => &[Event::Enqueued],
+            Screen::Courier(_) => &[],
+        }
     }
 
     async fn screen(&self, payload: &Payload) -> Result<(), BadField> {
         match &self.screen {
-            Some(courier) => courier.screen(payload).await,
-            None => Ok(()),
+            Screen::Rail(rail) => rail.screen(payload).await,
+            Screen::Courier(courier) => courier.screen(payload).await,
         }
     }
 
@@ -86,7 +91,7 @@ impl Line for Intake {
 
     fn status(&self) -> RailStatus {
         RailStatus {
-            rail: self.rail,
+            rail: self.rail(),
             endpoints: Vec::new(),
             paused: None,
             lanes_held: 0,

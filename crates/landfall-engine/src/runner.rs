@@ -253,9 +253,8 @@ impl Line for Runner {
         }
     }
 
-    /// The ledger's own rules were checked when the payload was made.
-    async fn screen(&self, _: &Payload) -> Result<(), BadField> {
-        Ok(())
+    async fn screen(&self, payload: &Payload) -> Result<(), BadField> {
+        self.rail.screen(payload).await
     }
 
     async fn offer(self: Arc<Self>, transfers: Vec<Transfer>) {

@@ -148,7 +148,7 @@ fn settings(markdown: bool, json: bool) -> Result<()> {
         show.line(config::reference_markdown().trim_end());
     } else {
         let mut table = show::Table::new(&["SETTING", "DEFAULT", "VARIABLE"]);
-        for setting in config::SETTINGS {
+        for setting in config::SETTINGS.iter() {
             table.row(vec![
                 (show::Style::Bold, setting.name()),
                 (show::Style::Plain, setting.default.to_owned()),

@@ -47,8 +47,15 @@ pub async fn submit_many(
     let texts = split(body::text(&bytes)?, kind, app.config.many_max)?;
     app.charge(caller, texts.len().saturating_sub(1));
 
-    let items: Vec<Item<'_>> =
+    let mut items: Vec<Item<'_>> =
         texts.into_iter().map(|(line, text)| item(terms, line, text)).collect();
+    for item in &mut items {
+        if let (Ok(payload), Some(key)) = (&item.checked, &item.key)
+            && let Err(error) = app.screen(payload, (caller.tenant, key)).await
+        {
+            item.checked = Err(error);
+        }
+    }
     let good = items.iter().filter_map(|item| submission(caller.tenant, item)).collect();
     let answers = submit_if_any(&app, good).await?;
     Ok(Json(results(&items, &answers)?).into_response())

@@ -34,6 +34,7 @@ pub async fn submit(State(app): State<Arc<App>>, request: Request) -> Result<Res
     let bytes = body::read(&app.config, &parts.headers, body, app.config.body_limit_bytes).await?;
     let fields = Fields::parse(body::text(&bytes)?, KeyIn::Header)?;
     let payload = payload(terms, &fields).map_err(ApiError::all)?;
+    app.screen(&payload, (caller.tenant, &key)).await?;
     let submission = Submission { tenant: caller.tenant.to_owned(), key, payload: payload.clone() };
     match app.desk.submit(vec![submission]).await?.pop().ok_or(ApiError::Internal)? {
         Accepted::Created(transfer) => Ok(created(&transfer)),

@@ -1,5 +1,6 @@
 //! `POST /transfer`.
 
+use landfall_core::BadField;
 use landfall_core::store::StoreError;
 use landfall_engine::SubmitError;
 use serde_json::json;
@@ -173,4 +174,22 @@ async fn every_answer_has_a_request_id_and_a_plain_one_is_kept() {
     let headers = [("x-request-id", "not plain")];
     let answer = world.send(request("GET", "/ready", &headers, "")).await;
     assert_ne!(answer.header("x-request-id"), Some("not plain"));
+}
+
+#[tokio::test]
+async fn what_a_rail_cannot_take_is_refused_unless_it_was_taken_before() {
+    let world = World::new();
+    assert_eq!(world.pay("before", ALICE).await.status, 201);
+    let bad = BadField::new("receiver_id", "is not paid here");
+    world.desk.book.lock().screened = Some(bad);
+    world.pay("k", ALICE).await.check_error(400, "receiver_id: is not paid here");
+    assert_eq!(world.pay("before", ALICE).await.status, 200, "the same key, the same transfer");
+    let items = ["before", "k"]
+        .map(|key| json!({"idempotency_key": key, "receiver_id": "alice.near", "amount": "1"}));
+    let headers = [("content-type", "application/json")];
+    let many = json!(items).to_string();
+    let results = world.send(request("POST", "/transfers", &headers, many)).await.json();
+    assert_eq!((&results[0]["status"], &results[1]["status"]), (&json!(200), &json!(400)));
+    assert_eq!(results[1]["error"], "receiver_id: is not paid here");
+    assert_eq!(world.stored(), 1);
 }

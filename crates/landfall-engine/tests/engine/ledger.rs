@@ -12,7 +12,8 @@ use landfall_core::ledger::{
 };
 use landfall_core::rail::{EndpointHealth, Funds, Rail};
 use landfall_core::{
-    Attempt, Certificate, CertificateKind, ClaimKey, LaneId, Nonce, Payload, Purpose, RailName,
+    Attempt, BadField, Certificate, CertificateKind, ClaimKey, LaneId, Nonce, Payload, Purpose,
+    RailName,
 };
 use parking_lot::Mutex;
 
@@ -322,6 +323,13 @@ impl Ledger for FakeRail {
 impl Rail for FakeRail {
     fn stages(&self) -> landfall_core::AttemptStages {
         landfall_core::near::STAGES
+    }
+
+    async fn screen(&self, payload: &Payload) -> Result<(), BadField> {
+        match payload.receiver().starts_with("banned") {
+            true => Err(BadField::new("receiver_id", "is not paid here")),
+            false => Ok(()),
+        }
     }
 
     fn preparation(&self, payload: &Payload) -> Option<ClaimKey> {

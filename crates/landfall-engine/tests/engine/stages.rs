@@ -1,10 +1,11 @@
 //! Preparing, batching, retries, funds.
 
-use landfall_core::Move;
+use landfall_core::near::{Payout, Terms};
 use landfall_core::store::Store as _;
+use landfall_core::{Move, Payload};
 
 use crate::ledger::Net;
-use crate::world::World;
+use crate::world::{World, taker};
 
 #[tokio::test(start_paused = true)]
 async fn many_transfers_to_one_new_account_register_it_once() {
@@ -227,4 +228,17 @@ async fn a_relay_that_is_refused_pauses_instead_of_signing_in_a_loop() {
     *world.rail.net.lock() = Net::Good;
     world.sleep(30_000).await;
     assert_eq!((world.state("k").await, world.paid("alice.near")), ("COMPLETED", 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rail_says_what_it_cannot_take_also_where_transfers_are_only_taken() {
+    let world = World::new(1).await;
+    let taker = taker(&world).await;
+    let terms = Terms { network: "test".into(), token: "token".into(), sender: "relay".into() };
+    let payload = |receiver| Payload::Near(Payout::new(&terms, receiver, "1", None).unwrap());
+    for engine in [&world.engine, &taker] {
+        let refused = engine.screen(&payload("banned.near")).await.unwrap_err();
+        assert_eq!(refused.to_string(), "receiver_id: is not paid here");
+        assert_eq!(engine.screen(&payload("alice.near")).await, Ok(()));
+    }
 }

@@ -161,6 +161,14 @@ impl World {
     }
 }
 
+/// A process on the same store that only takes transfers.
+pub async fn taker(world: &World) -> Arc<Engine> {
+    let mut parts =
+        parts(&world.clock, world.store.clone(), &world.rail, &world.high_water, &world.settings);
+    parts.role = landfall_engine::Role::Api;
+    Engine::start(parts).await.unwrap()
+}
+
 async fn start(
     clock: &Arc<dyn Clock>,
     store: Arc<dyn Store>,
@@ -168,7 +176,17 @@ async fn start(
     high_water: &Arc<HighWater>,
     settings: &Settings,
 ) -> Arc<Engine> {
-    Engine::start(Parts {
+    Engine::start(parts(clock, store, rail, high_water, settings)).await.unwrap()
+}
+
+fn parts(
+    clock: &Arc<dyn Clock>,
+    store: Arc<dyn Store>,
+    rail: &Arc<FakeRail>,
+    high_water: &Arc<HighWater>,
+    settings: &Settings,
+) -> Parts {
+    Parts {
         couriers: Vec::new(),
         store,
         queue: Arc::new(RingQueue::new(100)),
@@ -178,7 +196,5 @@ async fn start(
         role: landfall_engine::Role::Both,
         settings: settings.clone(),
         seed: 7,
-    })
-    .await
-    .unwrap()
+    }
 }

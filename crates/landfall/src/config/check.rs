@@ -3,20 +3,15 @@
 //! Not here: whether a key is a well-formed key of its ledger (the rail says so when it is made).
 
 use super::kinds::Auth;
-use super::{Config, Need, Reading, keys_of_file};
+use super::secret::SigningKeysFile;
+use super::{Config, Need, Nodes, Reading, keys_of_file};
 
 /// Completes the configuration (keys from their file) and finds what is missing or contradictory.
 pub(super) fn complete(config: &mut Config, reading: &mut Reading, need: Need) {
     if need == Need::Store {
         return;
     }
-    match need {
-        Need::Take => {
-            config.near.access_keys.clear();
-            config.near.access_keys_file = None;
-        }
-        _ => keys_from_file(config, reading),
-    }
+    keys_from_file(config, reading);
     let wants_services = config.has_internal() || reading.is_mistaken("internal.services");
     if config.has_near() || !wants_services {
         ledger(config, reading, need);
@@ -42,7 +37,7 @@ fn log_level(config: &Config, reading: &mut Reading) {
 }
 
 fn keys_from_file(config: &mut Config, reading: &mut Reading) {
-    let Some(path) = config.near.access_keys_file.clone() else {
+    let Some(SigningKeysFile(path)) = config.near.access_keys_file.clone() else {
         return;
     };
     let setting = "near.access_keys_file";
@@ -91,14 +86,7 @@ fn ledger(config: &Config, reading: &mut Reading, need: Need) {
     }
     malformed_keys(config, reading);
     repeated_keys(config, reading);
-    let nodes = near.rpc_urls.len() as u64;
-    if let Some(quorum) = near.quorum
-        && nodes > 0
-        && !(1..=nodes).contains(&quorum)
-    {
-        let message = format!("is {quorum}, of {nodes} in near.rpc_urls");
-        reading.mistake("near.quorum", message, format!("give a number from 1 to {nodes}"));
-    }
+    nodes("near", &near.nodes, near.rpc_urls.len() as u64, reading);
     if near.gas_per_transfer_tgas > near.gas_per_transaction_tgas {
         reading.mistake(
             "near.gas_per_transfer_tgas",
@@ -106,10 +94,22 @@ fn ledger(config: &Config, reading: &mut Reading, need: Need) {
             "one transfer has to fit one transaction",
         );
     }
-    if near.breaker_open_ms > near.breaker_open_max_ms {
+}
+
+/// Of any ledger's section that has so many in its `rpc_urls`.
+fn nodes(section: &str, nodes: &Nodes, count: u64, reading: &mut Reading) {
+    if let Some(quorum) = nodes.quorum
+        && count > 0
+        && !(1..=count).contains(&quorum)
+    {
+        let message = format!("is {quorum}, of {count} in {section}.rpc_urls");
+        let remedy = format!("give a number from 1 to {count}");
+        reading.mistake(&format!("{section}.quorum"), message, remedy);
+    }
+    if nodes.breaker_open_ms > nodes.breaker_open_max_ms {
         reading.mistake(
-            "near.breaker_open_max_ms",
-            "is less than near.breaker_open_ms",
+            &format!("{section}.breaker_open_max_ms"),
+            format!("is less than {section}.breaker_open_ms"),
             "give at least as much",
         );
     }

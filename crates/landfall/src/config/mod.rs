@@ -24,9 +24,9 @@ use std::path::{Path, PathBuf};
 pub use kinds::{ApiKey, Auth, DIGEST_PREFIX, LogFormat, Metrics, QueueUrl, Scope, StoreUrl};
 pub use mistake::{Mistake, Mistakes, Place};
 pub use reference::{json as reference_json, markdown as reference_markdown};
-pub use secret::Secret;
+pub use secret::{Secret, SigningKeys};
 pub use services::ServiceSpec;
-pub use settings::{Config, SETTINGS};
+pub use settings::{Config, Nodes, SETTINGS};
 
 use source::Given;
 use table::{Reader, Setting};
@@ -96,7 +96,7 @@ pub fn load(sources: &Sources, need: Need) -> Result<Config, Mistakes> {
     for (setting, flag, text) in &sources.flags {
         given.insert((*setting).to_owned(), (Place::Flag(flag), Raw::Text(text.clone())));
     }
-    let mut reading = Reading { given, mistakes };
+    let mut reading = Reading { given, mistakes, need };
     let mut config = Config::read(&mut reading);
     check::complete(&mut config, &mut reading, need);
     // What an unreadable file leaves out is not missing.
@@ -139,6 +139,7 @@ fn read_file(sources: &Sources, mistakes: &mut Vec<Mistake>, unread: &mut Vec<Mi
 struct Reading {
     given: Given,
     mistakes: Vec<Mistake>,
+    need: Need,
 }
 
 impl Reading {
@@ -163,6 +164,9 @@ impl Reading {
 
 impl Reader for Reading {
     fn given<T: Parse>(&mut self, setting: &Setting) -> Option<T> {
+        if setting.signs && self.need == Need::Take {
+            return None;
+        }
         let name = setting.name();
         let raw = self.given.get(&name)?.1.clone();
         match T::parse(&raw) {
@@ -226,17 +230,18 @@ impl Config {
 }
 
 /// Reads keys: one to a line (empty lines and `#` comments aside), or a JSON array.
-fn keys_of_file(path: &Path) -> Result<Vec<Secret>, String> {
+fn keys_of_file(path: &Path) -> Result<SigningKeys, String> {
     let text =
         std::fs::read_to_string(path).map_err(|error| format!("cannot be read ({error})"))?;
     if text.trim_start().starts_with('[') {
         let raw = Raw::Text(text);
         let told = |wrongs: Wrongs| wrongs.into_iter().map(|wrong| wrong.message);
-        return Vec::<Secret>::parse(&raw)
+        return SigningKeys::parse(&raw)
             .map_err(|wrongs| told(wrongs).collect::<Vec<_>>().join(", "));
     }
     let lines = text.lines().map(str::trim);
-    Ok(lines.filter(|line| !line.is_empty() && !line.starts_with('#')).map(Secret::new).collect())
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    Ok(SigningKeys(lines.map(Secret::new).collect()))
 }
 
 #[cfg(test)]

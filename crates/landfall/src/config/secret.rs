@@ -4,6 +4,8 @@
 //! length; only [`Secret::expose`] does, and its callers are the ones who sign and compare.
 
 use std::fmt;
+use std::ops::Deref;
+use std::path::PathBuf;
 
 /// A key, a password, a token.
 #[derive(Clone, PartialEq, Eq)]
@@ -21,6 +23,23 @@ impl Secret {
         &self.0
     }
 }
+
+/// Keys that sign. Known by this type, whichever rail they are for: a process that only takes
+/// transfers does not read them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SigningKeys(pub Vec<Secret>);
+
+impl Deref for SigningKeys {
+    type Target = [Secret];
+
+    fn deref(&self) -> &[Secret] {
+        &self.0
+    }
+}
+
+/// Where such keys are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SigningKeysFile(pub PathBuf);
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -8,10 +8,10 @@ use landfall_core::internal::Asset;
 use landfall_rpc::Url;
 use near_account_id::AccountId;
 
-use super::Secret;
 use super::kinds::{ApiKey, Auth, LogFormat, Metrics, QueueUrl, StoreUrl};
+use super::secret::{SigningKeys, SigningKeysFile};
 use super::services::ServiceSpec;
-use super::table::settings;
+use super::table::{group, settings};
 
 settings! {
     /// The HTTP API.
@@ -110,9 +110,9 @@ settings! {
         relay_account: Option<AccountId> = "", seed "RELAY_ACCOUNT_ID";
         /// Full-access keys of that account, `ed25519:…`. Each is a lane of its own: more keys,
         /// more transactions in flight. In a variable: a JSON array.
-        access_keys: Vec<Secret> = "", seed "RELAY_ACCESS_KEYS";
+        access_keys: SigningKeys = "", seed "RELAY_ACCESS_KEYS";
         /// A file with the keys instead: one to a line, or a JSON array.
-        access_keys_file: Option<PathBuf> = "";
+        access_keys_file: Option<SigningKeysFile> = "";
         /// Gas for one `ft_transfer`. The standard contract takes 1.7 alone and 1.6 in a batch.
         gas_per_transfer_tgas: u64 = "3", in 1..=300;
         /// Gas for one `storage_deposit`. The standard contract takes 1.5.
@@ -130,20 +130,7 @@ settings! {
         /// in the order of their nonces, through one node, and one of which nothing is known holds
         /// up the rest.
         window: u64 = "1", in 1..=64;
-        /// Patience for one call to a node. Nodes themselves give up after 10 s.
-        rpc_timeout_ms: u64 = "10000", in 100..=120000;
-        /// Distinct nodes that must say the same before it counts: that a payment was made, or
-        /// never was, that a key was used by somebody else. Without it, a majority of
-        /// `near.rpc_urls`.
-        quorum: Option<u64> = "";
-        /// Failures in a row after which a node is left alone.
-        breaker_failures: u64 = "10", in 1..=1000;
-        /// How long it is left alone the first time; each further time doubles it.
-        breaker_open_ms: u64 = "30000", in 100..=3600000;
-        /// Where the doubling ends.
-        breaker_open_max_ms: u64 = "300000", in 100..=86400000;
-        /// Successes after which it is trusted again.
-        breaker_successes: u64 = "3", in 1..=100;
+        .. nodes: Nodes;
     }
     /// The internal rail: users' funds move between services. Off without services.
     internal: Internal {
@@ -222,5 +209,24 @@ settings! {
         format: LogFormat = "json";
         /// error, warn, info, debug or trace; or directives such as "info,landfall_engine=debug".
         level: String = "info";
+    }
+}
+
+group! {
+    /// How the nodes of a ledger are called, and how far they are believed.
+    Nodes {
+        /// Patience for one call to a node. Nodes themselves give up after 10 s.
+        rpc_timeout_ms: u64 = "10000", in 100..=120000;
+        /// Distinct nodes that must say the same before it counts: that a payment was made, or
+        /// never was, that a key was used by somebody else. Without it, a majority of them.
+        quorum: Option<u64> = "";
+        /// Failures in a row after which a node is left alone.
+        breaker_failures: u64 = "10", in 1..=1000;
+        /// How long it is left alone the first time; each further time doubles it.
+        breaker_open_ms: u64 = "30000", in 100..=3600000;
+        /// Where the doubling ends.
+        breaker_open_max_ms: u64 = "300000", in 100..=86400000;
+        /// Successes after which it is trusted again.
+        breaker_successes: u64 = "3", in 1..=100;
     }
 }

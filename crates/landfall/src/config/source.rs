@@ -108,7 +108,7 @@ pub fn from_environment(
 ) -> (Given, Given) {
     let (mut own, mut seeds) = (Given::new(), Given::new());
     let set = |name: &str| variables.get(name).filter(|text| !text.trim().is_empty());
-    for setting in SETTINGS {
+    for setting in SETTINGS.iter() {
         if let Some(text) = set(&setting.variable()) {
             own.insert(setting.name(), variable(setting.variable(), text));
         }

@@ -50,7 +50,8 @@ fn check(file: &str, variables: &[(&str, &str)], expected: &str) {
 
 #[test]
 fn every_default_is_a_value_of_its_own_type_and_range() {
-    let config = Config::read(&mut Reading { given: Given::new(), mistakes: Vec::new() });
+    let config =
+        Config::read(&mut Reading { given: Given::new(), mistakes: Vec::new(), need: Need::Serve });
     assert_eq!(config.near.linger_ms, 20);
     for setting in SETTINGS.iter().filter(|setting| setting.range.is_some()) {
         let number: u64 = setting.default.parse().expect("a number");
@@ -254,6 +255,18 @@ fn keys_come_from_a_file_too() {
     assert_eq!(config.near.access_keys[1].expose(), "ed25519:two");
     std::fs::write(&path, "[\"ed25519:one\"]").expect("a file");
     assert_eq!(read(&file, &[]).expect("no mistakes").near.access_keys.len(), 1);
+}
+
+/// Known by their kind, whichever rail they are for.
+#[test]
+fn a_process_that_only_takes_transfers_reads_nothing_that_signs() {
+    let signing = SETTINGS.iter().filter(|setting| setting.signs).map(|setting| setting.name());
+    assert_eq!(signing.collect::<Vec<_>>(), ["near.access_keys", "near.access_keys_file"]);
+    let bad = [("RELAY_ACCESS_KEYS", "[no key"), ("LANDFALL_NEAR__ACCESS_KEYS_FILE", "/nowhere")];
+    let (_folder, sources) = sources(WHOLE, &bad);
+    let config = load(&sources, Need::Take).expect("nobody reads them");
+    assert!(config.near.access_keys.is_empty() && config.near.access_keys_file.is_none());
+    assert!(load(&sources, Need::Serve).is_err());
 }
 
 #[test]

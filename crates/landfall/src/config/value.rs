@@ -11,6 +11,7 @@ use near_account_id::AccountId;
 use serde_json::Value;
 
 use super::Secret;
+use super::secret::{SigningKeys, SigningKeysFile};
 
 /// A value before it has a type.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,6 +56,8 @@ pub fn keep<T>(found: &mut Wrongs, read: Result<T, Wrongs>) -> Option<T> {
 pub trait Parse: Sized {
     /// Its name in the reference.
     const KIND: &'static str;
+    /// Whether it leads to what signs.
+    const SIGNS: bool = false;
     fn parse(raw: &Raw) -> Result<Self, Wrongs>;
 }
 
@@ -143,6 +146,7 @@ impl Parse for PathBuf {
 /// Nothing, or a value: an empty text is nothing.
 impl<T: Parse> Parse for Option<T> {
     const KIND: &'static str = T::KIND;
+    const SIGNS: bool = T::SIGNS;
     fn parse(raw: &Raw) -> Result<Option<T>, Wrongs> {
         match raw.text() {
             Some(text) if text.is_empty() => Ok(None),
@@ -202,10 +206,20 @@ impl Parse for Vec<String> {
     }
 }
 
-impl Parse for Vec<Secret> {
+impl Parse for SigningKeys {
     const KIND: &'static str = "list of secrets";
-    fn parse(raw: &Raw) -> Result<Vec<Secret>, Wrongs> {
-        each(&raw.items()?, |number, item| text_item(number, item).map(Secret::new))
+    const SIGNS: bool = true;
+    fn parse(raw: &Raw) -> Result<SigningKeys, Wrongs> {
+        let keys = each(&raw.items()?, |number, item| text_item(number, item).map(Secret::new));
+        keys.map(SigningKeys)
+    }
+}
+
+impl Parse for SigningKeysFile {
+    const KIND: &'static str = PathBuf::KIND;
+    const SIGNS: bool = true;
+    fn parse(raw: &Raw) -> Result<SigningKeysFile, Wrongs> {
+        PathBuf::parse(raw).map(SigningKeysFile)
     }
 }
 

@@ -6,6 +6,7 @@ mod api;
 mod books;
 mod internal;
 mod near;
+mod nodes;
 mod stores;
 
 // Backends with heavy crates are features; what a build lacks says so by name.

@@ -7,10 +7,10 @@ use landfall_core::Clock;
 use landfall_core::ledger::Manner;
 use landfall_core::near::Terms;
 use landfall_rail_near::{Key, Limits, NearRail, NearSettings, TGAS};
-use landfall_rpc::{BreakerSettings, Endpoints, HttpTransport, Settings as RpcSettings};
+use landfall_rpc::Endpoints;
 use serde_json::{Value, json};
 
-use super::number;
+use super::nodes;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::folder::Folder;
@@ -24,19 +24,7 @@ const MILLINEAR: u128 = 1_000_000_000_000_000_000_000;
 /// The calls to the configured nodes.
 pub fn endpoints(config: &Config, clock: Arc<dyn Clock>) -> Result<Endpoints> {
     let near = &config.near;
-    let settings = RpcSettings {
-        timeout: Duration::from_millis(near.rpc_timeout_ms),
-        breaker: BreakerSettings {
-            failures_to_open: number(near.breaker_failures),
-            open_ms: near.breaker_open_ms,
-            open_max_ms: near.breaker_open_max_ms,
-            successes_to_close: number(near.breaker_successes),
-            ..BreakerSettings::default()
-        },
-        quorum: near.quorum.map(|quorum| quorum as usize),
-    };
-    let transport = Arc::new(HttpTransport::new());
-    Endpoints::new(near.rpc_urls.clone(), transport, clock, settings)
+    nodes::endpoints(&near.rpc_urls, &near.nodes, clock)
         .map_err(|error| Failure::Mistaken(format!("near.rpc_urls: {error}")))
 }
 
@@ -137,7 +125,7 @@ pub fn near_intake(config: &Config, network: &str, clock: Arc<dyn Clock>) -> Res
             ..Limits::default()
         },
         deposit_max: u128::from(near.deposit_max_millinear) * MILLINEAR,
-        broadcast_timeout: Duration::from_millis(near.rpc_timeout_ms),
+        broadcast_timeout: Duration::from_millis(near.nodes.rpc_timeout_ms),
         manner: Manner {
             fence_after_ms: engine.fence_after_ms,
             finality_ms: engine.fence_after_ms,

@@ -40,7 +40,7 @@ impl Examiner for Near {
     fn secrets<'c>(&self, config: &'c Config) -> Secrets<'c> {
         Secrets {
             in_settings: !config.near.access_keys.is_empty(),
-            files: config.near.access_keys_file.as_deref().into_iter().collect(),
+            files: config.near.access_keys_file.iter().map(|file| file.0.as_path()).collect(),
         }
     }
 
