@@ -7,10 +7,10 @@
 //!
 //! Map: [`desk`] takes requests and answers questions; `line` is one rail at work, either a
 //! `runner` (signed attempts: `prepare` and `pay` are its stages, `settle` turns fates into moves,
-//! `heed` learns from them, `trouble` and `shortfall` tell what keeps some or all members from
-//! being paid) or `errands` (calls that may be repeated), or an `intake` where others do the work;
-//! `schedule` times retries; `sweeper` finds what a lost hint left behind; [`status`] is what
-//! operators see.
+//! `heed` learns from them, `trouble`, `shortfall` and `unfunded` tell what keeps some or all
+//! members from being paid, `report` tells operators) or `errands` (calls that may be repeated), or
+//! an `intake` where others do the work; `schedule` times retries; `sweeper` finds what a lost hint
+//! left behind; [`status`] is what operators see.
 
 pub mod desk;
 pub mod metrics;
@@ -30,12 +30,14 @@ mod line;
 mod pay;
 mod pool;
 mod prepare;
+mod report;
 mod runner;
 mod schedule;
 mod settle;
 mod shortfall;
 mod sweeper;
 mod trouble;
+mod unfunded;
 mod watch;
 
 pub use engine::{Engine, Parts, Role};

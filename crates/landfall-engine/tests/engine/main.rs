@@ -3,6 +3,7 @@
 mod errands;
 mod fences;
 mod fleet;
+mod funds;
 mod ledger;
 mod protocol;
 mod slow;
