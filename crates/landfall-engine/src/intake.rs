@@ -10,8 +10,8 @@ use landfall_core::queue::Hint;
 use landfall_core::{BadField, Event, Payload, RailName, Stage, Transfer, TransferId};
 use tokio::sync::Notify;
 
+use crate::active_rail::{ActiveRail, Alerts};
 use crate::engine::Core;
-use crate::line::{Alerts, Line};
 use crate::status::RailStatus;
 
 /// A rail that is worked on elsewhere.
@@ -38,7 +38,7 @@ impl Intake {
 }
 
 #[async_trait]
-impl Line for Intake {
+impl ActiveRail for Intake {
     fn rail(&self) -> RailName {
         self.rail
     }

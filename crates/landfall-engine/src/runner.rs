@@ -23,8 +23,8 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
+use crate::active_rail::{ActiveRail, Alerts};
 use crate::engine::{Core, employ};
-use crate::line::{Alerts, Line};
 use crate::pool::{Pools, Step};
 use crate::shortfall::Shortfall;
 use crate::status::RailStatus;
@@ -222,7 +222,7 @@ impl Runner {
 }
 
 #[async_trait]
-impl Line for Runner {
+impl ActiveRail for Runner {
     fn rail(&self) -> RailName {
         self.rail.name()
     }

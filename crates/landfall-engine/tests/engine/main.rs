@@ -1,6 +1,6 @@
 //! The engine and the attempt protocol, on paused time, against a ledger of a few lines.
 
-mod errands;
+mod calls;
 mod fences;
 mod fleet;
 mod funds;
