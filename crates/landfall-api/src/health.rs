@@ -209,7 +209,7 @@ pub async fn open_metrics(State(app): State<Arc<App>>) -> Result<Response, ApiEr
 fn metrics_of(app: &App) -> Result<Response, ApiError> {
     let unseen = || ApiError::Unavailable { message: "starting".into(), retry_after_s: 1 };
     let snapshot = app.pulse.last().ok_or_else(unseen)?;
-    let text = app.counters.render_after(app.desk.render_metrics(&snapshot));
+    let text = app.counters.render_after(app.relay.render_metrics(&snapshot));
     let kind = match text.ends_with("# EOF\n") {
         true => "application/openmetrics-text; version=1.0.0; charset=utf-8",
         false => "text/plain; version=0.0.4; charset=utf-8",

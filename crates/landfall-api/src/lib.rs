@@ -3,7 +3,7 @@
 //! [`api()`] is the whole of it: give it an [`ApiConfig`] and the engine, serve what it returns.
 //!
 //! **Rule:** every error body is `{"error": "…"}`, and `error` alone chooses status codes.
-//! **Rule:** a handler checks, asks the [`Desk`] and answers; it decides nothing about transfers.
+//! **Rule:** a handler checks, asks the [`Relay`] and answers; it decides nothing about transfers.
 //! **Rule:** a 2xx answer to a submission is given after the engine has committed it.
 //!
 //! Map: `router` lays the routes; `near` takes and shows payouts, `internal` is the gateway between
@@ -20,7 +20,6 @@ mod auth;
 mod body;
 mod config;
 mod decimal;
-mod desk;
 mod error;
 mod headers;
 mod health;
@@ -31,12 +30,13 @@ mod near;
 mod pages;
 mod pulse;
 mod query;
+mod relay;
 mod router;
 mod taken;
 mod watch;
 mod wire;
 
 pub use config::{ApiConfig, ApiKey, Auth, BadApiKey, Gateway, Scope};
-pub use desk::Desk;
 pub use pulse::Pulse;
+pub use relay::Relay;
 pub use router::{Api, api};

@@ -61,7 +61,7 @@ impl Found {
         }
         // One more than asked for tells whether there is another page.
         filter.limit = limit + 1;
-        let mut transfers = app.desk.list(filter).await?;
+        let mut transfers = app.relay.list(filter).await?;
         let more = transfers.len() > limit;
         transfers.truncate(limit);
         Ok(Found { transfers, more })
@@ -81,13 +81,13 @@ impl Found {
         let tenant = filter.tenant.clone().unwrap_or_default();
         let key = (kind.stored_key)(&tenant, key);
         let none = Found { transfers: Vec::new(), more: false };
-        let Some(found) = app.desk.find(kind.rail, &tenant, &key).await? else { return Ok(none) };
+        let Some(found) = app.relay.find(kind.rail, &tenant, &key).await? else { return Ok(none) };
         if filter.before.is_some_and(|before| before <= found.id) {
             return Ok(none);
         }
         filter.before = Some(TransferId(found.id.0.saturating_add(1)));
         filter.limit = 1;
-        let mut transfers = app.desk.list(filter).await?;
+        let mut transfers = app.relay.list(filter).await?;
         transfers.retain(|transfer| transfer.id == found.id);
         Ok(Found { transfers, ..none })
     }

@@ -9,7 +9,7 @@ use landfall_core::Clock;
 use landfall_engine::Snapshot;
 use parking_lot::RwLock;
 
-use crate::desk::Desk;
+use crate::relay::Relay;
 
 /// Between two looks: as old as an answer may be without anybody minding.
 const BEAT: Duration = Duration::from_secs(1);
@@ -19,19 +19,19 @@ const OVERDUE_MS: u64 = 15_000;
 
 /// The last look at the relay.
 pub struct Pulse {
-    desk: Arc<dyn Desk>,
+    relay: Arc<dyn Relay>,
     clock: Arc<dyn Clock>,
     taken: RwLock<Option<(u64, Arc<Snapshot>)>>,
 }
 
 impl Pulse {
-    pub(crate) fn new(desk: Arc<dyn Desk>, clock: Arc<dyn Clock>) -> Pulse {
-        Pulse { desk, clock, taken: RwLock::default() }
+    pub(crate) fn new(relay: Arc<dyn Relay>, clock: Arc<dyn Clock>) -> Pulse {
+        Pulse { relay, clock, taken: RwLock::default() }
     }
 
     /// Looks once.
     pub async fn look(&self) {
-        let snapshot = Arc::new(self.desk.snapshot().await);
+        let snapshot = Arc::new(self.relay.snapshot().await);
         *self.taken.write() = Some((self.clock.monotonic_ms(), snapshot));
     }
 

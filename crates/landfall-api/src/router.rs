@@ -17,17 +17,17 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::auth::{self, Caller};
 use crate::config::{ApiConfig, Auth, Gateway, Scope};
-use crate::desk::Desk;
 use crate::error::ApiError;
 use crate::limit::RateLimit;
 use crate::pulse::Pulse;
+use crate::relay::Relay;
 use crate::watch::{self, Counters};
 use crate::{health, internal, near, pages};
 
 /// What every handler shares.
 pub struct App {
     pub config: ApiConfig,
-    pub desk: Arc<dyn Desk>,
+    pub relay: Arc<dyn Relay>,
     pub counters: Counters,
     pub pulse: Arc<Pulse>,
     pub openapi: Bytes,
@@ -68,8 +68,8 @@ impl App {
         payload: &Payload,
         (tenant, key): (&str, &str),
     ) -> Result<(), ApiError> {
-        let Err(bad) = self.desk.screen(payload).await else { return Ok(()) };
-        match self.desk.find(payload.rail(), tenant, key).await? {
+        let Err(bad) = self.relay.screen(payload).await else { return Ok(()) };
+        match self.relay.find(payload.rail(), tenant, key).await? {
             Some(_) => Ok(()),
             None => Err(bad.into()),
         }
@@ -97,9 +97,9 @@ pub struct Api {
     pub pulse: Arc<Pulse>,
 }
 
-/// Lays the routes. An `Arc<Engine>` is a desk.
-pub fn api(config: ApiConfig, desk: Arc<dyn Desk>) -> Api {
-    let pulse = Arc::new(Pulse::new(desk.clone(), config.clock.clone()));
+/// Lays the routes. An `Arc<Engine>` is a relay.
+pub fn api(config: ApiConfig, relay: Arc<dyn Relay>) -> Api {
+    let pulse = Arc::new(Pulse::new(relay.clone(), config.clock.clone()));
     let now_ms = config.clock.now_ms();
     let keys = match &config.auth {
         Auth::Off => 1,
@@ -111,7 +111,7 @@ pub fn api(config: ApiConfig, desk: Arc<dyn Desk>) -> Api {
         counters: Counters::new(now_ms),
         pulse: pulse.clone(),
         config,
-        desk,
+        relay,
     });
     let shared = app.clone();
     let panicked = move |panic: Box<dyn Any + Send>| answer_panic(&shared, &*panic);

@@ -4,7 +4,7 @@
 
 use async_trait::async_trait;
 
-use crate::attempt::{Attempt, Purpose, Signed, VariantKind};
+use crate::attempt::{Attempt, Purpose, Shortage, Signed, VariantKind};
 use crate::claim::ClaimKey;
 use crate::field::BadField;
 use crate::ids::{LaneId, Nonce};
@@ -13,13 +13,49 @@ use crate::machine::{AttemptStages, Payload};
 
 pub use crate::ledger::{Broadcast, Foreign, Later, LedgerNonce, Look, RailError, Refusal};
 
-/// What the relay's account can spend, at a final block.
+/// What an account of the relay can spend, at a final block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Funds {
     pub tokens: u128,
     pub native: u128,
     /// Below this the account cannot be trusted to pay for one more full attempt.
     pub native_floor: u128,
+}
+
+/// What an operator is to do about what the relay lacks, in the rail's own words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Remedies {
+    pub tokens: &'static str,
+    pub native: &'static str,
+    pub gas: &'static str,
+    pub refused: &'static str,
+    pub contract: &'static str,
+}
+
+impl Default for Remedies {
+    fn default() -> Remedies {
+        Remedies {
+            tokens: "the relay account is out of tokens: top it up",
+            native: "the relay account is out of the ledger's own coin: fund it",
+            gas: "the gas that is attached is too little: attach more",
+            refused: "the ledger refuses what the relay signs: check its keys and limits",
+            contract: "the contract refuses the relay: is it paused or missing?",
+        }
+    }
+}
+
+impl Remedies {
+    /// What is lacking and what to do, with what the ledger said.
+    pub fn describe(&self, shortage: Shortage, message: &str) -> String {
+        let what = match shortage {
+            Shortage::Tokens => self.tokens,
+            Shortage::Native => self.native,
+            Shortage::Gas => self.gas,
+            Shortage::Refused => self.refused,
+            Shortage::Contract => self.contract,
+        };
+        format!("{what} ({message})")
+    }
 }
 
 /// How a rail's ledger can be reached, for `/health`.
@@ -98,8 +134,19 @@ pub trait Rail: Ledger {
         Ok(None)
     }
 
-    /// What the relay can spend.
-    async fn funds(&self) -> Result<Funds, RailError>;
+    /// Whether all its lanes spend from one account, so that a lack of the ledger's own coin stops
+    /// them all. Else each has funds of its own, and such a lack stops that lane alone.
+    fn shares_funds(&self) -> bool {
+        true
+    }
+
+    /// What can be spent on the attempts of a lane; without one, or where lanes share their funds,
+    /// what all of them pay out of.
+    async fn funds(&self, lane: Option<&LaneId>) -> Result<Funds, RailError>;
+
+    fn remedies(&self) -> Remedies {
+        Remedies::default()
+    }
 
     /// Every endpoint's health as known; makes no call.
     fn endpoints(&self) -> Vec<EndpointHealth>;

@@ -18,11 +18,11 @@ use rand::rngs::StdRng;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 
-use crate::desk::READS_MAX;
-use crate::errands::Errands;
+use crate::active_rail::ActiveRail;
+use crate::call_runner::CallRunner;
 use crate::intake::{Intake, Screen};
-use crate::line::Line;
 use crate::metrics::Metrics;
+use crate::requests::READS_MAX;
 use crate::runner::Runner;
 use crate::settings::Settings;
 use crate::status::{RailStatus, Snapshot, Status};
@@ -109,7 +109,7 @@ pub struct Engine {
     /// The lanes of all of them; none in a process without any.
     fleet: Option<Arc<Fleet>>,
     /// All rails.
-    lines: Vec<Arc<dyn Line>>,
+    active: Vec<Arc<dyn ActiveRail>>,
     tasks: tokio::sync::Mutex<JoinSet<()>>,
 }
 
@@ -139,24 +139,24 @@ impl Engine {
                 let core = core.clone();
                 move || sweeper::count(core.clone())
             });
-            let lines = intakes(&core, parts.rails, parts.couriers);
+            let active = intakes(&core, parts.rails, parts.couriers);
             let tasks = tokio::sync::Mutex::new(tasks);
-            return Ok(Arc::new(Engine { core, runners: Vec::new(), fleet: None, lines, tasks }));
+            return Ok(Arc::new(Engine { core, runners: Vec::new(), fleet: None, active, tasks }));
         }
         let runners = parts.rails.into_iter();
         let runners: Vec<Arc<Runner>> =
             runners.map(|rail| Arc::new(Runner::new(core.clone(), rail))).collect();
         let fleet = launch(&core, &runners, parts.high_water, &mut tasks).await?;
-        let mut lines: Vec<Arc<dyn Line>> = Vec::new();
-        lines.extend(runners.iter().map(|runner| runner.clone() as Arc<dyn Line>));
+        let mut active: Vec<Arc<dyn ActiveRail>> = Vec::new();
+        active.extend(runners.iter().map(|runner| runner.clone() as Arc<dyn ActiveRail>));
         for courier in parts.couriers {
-            lines.push(Arc::new(Errands::new(core.clone(), courier)));
+            active.push(Arc::new(CallRunner::new(core.clone(), courier)));
         }
-        for line in &lines {
-            watch_over(&core, line, &mut tasks);
+        for active in &active {
+            watch_over(&core, active, &mut tasks);
         }
         let tasks = tokio::sync::Mutex::new(tasks);
-        Ok(Arc::new(Engine { core, runners, fleet, lines, tasks }))
+        Ok(Arc::new(Engine { core, runners, fleet, active, tasks }))
     }
 
     /// Stops intake, lets what is being stored be stored, gives the lanes back.
@@ -164,10 +164,10 @@ impl Engine {
         self.core.stopping.store(true, Ordering::Relaxed);
         self.core.stopped.notify_waiters();
         // All of them share one grace.
-        let lines = join_all(self.lines.iter().map(|line| line.stop(grace)));
+        let active = join_all(self.active.iter().map(|active| active.stop(grace)));
         match &self.fleet {
-            Some(fleet) => _ = futures::join!(fleet.stop(grace), lines),
-            None => _ = lines.await,
+            Some(fleet) => _ = futures::join!(fleet.stop(grace), active),
+            None => _ = active.await,
         }
         self.tasks.lock().await.shutdown().await;
     }
@@ -175,8 +175,8 @@ impl Engine {
     /// Ends everything at once, as a crash would.
     pub async fn abort(&self) {
         self.tasks.lock().await.shutdown().await;
-        for line in &self.lines {
-            line.abort().await;
+        for active in &self.active {
+            active.abort().await;
         }
         if let Some(fleet) = &self.fleet {
             fleet.abort().await;
@@ -186,8 +186,8 @@ impl Engine {
     /// What operators see.
     pub async fn status(&self) -> Status {
         let store_error = self.core.store.health().await.err().map(|error| error.to_string());
-        let rails: Vec<RailStatus> = self.lines.iter().map(|line| line.status()).collect();
-        let alerts = self.lines.iter().flat_map(|line| line.alerts().all()).collect();
+        let rails: Vec<RailStatus> = self.active.iter().map(|active| active.status()).collect();
+        let alerts = self.active.iter().flat_map(|active| active.alerts().all()).collect();
         let ready = store_error.is_none() && !self.is_stopping();
         Status { store_error, rails, alerts, ready }
     }
@@ -213,7 +213,7 @@ impl Engine {
 
     /// Has every lane of every rail halted.
     pub(crate) fn suspect(&self, reason: &str) {
-        self.lines.iter().for_each(|line| line.suspect(reason));
+        self.active.iter().for_each(|active| active.suspect(reason));
         self.fleet.iter().for_each(|fleet| fleet.suspect(reason));
     }
 
@@ -223,24 +223,24 @@ impl Engine {
 
     /// Hands new transfers to their stages.
     pub(crate) async fn take_up(&self, created: Vec<Transfer>) {
-        for line in &self.lines {
-            let rail = line.rail();
+        for active in &self.active {
+            let rail = active.rail();
             let mine = created.iter().filter(|transfer| transfer.payload.rail() == rail);
             let mine: Vec<Transfer> = mine.cloned().collect();
             if !mine.is_empty() {
                 self.core.metrics.accepted(rail, mine.len() as u64);
-                line.clone().offer(mine).await;
+                active.clone().offer(mine).await;
             }
         }
     }
 
     /// None if the rail is not configured.
     pub(crate) fn first_events(&self, payload: &Payload) -> Option<&'static [Event]> {
-        self.line(payload.rail()).map(|line| line.first_events(payload))
+        self.active(payload.rail()).map(|active| active.first_events(payload))
     }
 
-    pub(crate) fn line(&self, rail: RailName) -> Option<&Arc<dyn Line>> {
-        self.lines.iter().find(|line| line.rail() == rail)
+    pub(crate) fn active(&self, rail: RailName) -> Option<&Arc<dyn ActiveRail>> {
+        self.active.iter().find(|active| active.rail() == rail)
     }
 
     pub(crate) fn intake_guard(&self, count: usize) -> IntakeGuard<'_> {
@@ -335,15 +335,17 @@ fn intakes(
     core: &Arc<Core>,
     rails: Vec<Arc<dyn Rail>>,
     couriers: Vec<Arc<dyn Courier>>,
-) -> Vec<Arc<dyn Line>> {
+) -> Vec<Arc<dyn ActiveRail>> {
     let rails = rails.into_iter().map(Screen::Rail);
     let screens = rails.chain(couriers.into_iter().map(Screen::Courier));
-    screens.map(|screen| Arc::new(Intake::new(core.clone(), screen)) as Arc<dyn Line>).collect()
+    screens
+        .map(|screen| Arc::new(Intake::new(core.clone(), screen)) as Arc<dyn ActiveRail>)
+        .collect()
 }
 
 /// Sweeps a rail's stages and follows their hints.
-fn watch_over(core: &Arc<Core>, line: &Arc<dyn Line>, tasks: &mut JoinSet<()>) {
-    let (parts, stages) = ((core.clone(), line.clone()), line.stages());
+fn watch_over(core: &Arc<Core>, active: &Arc<dyn ActiveRail>, tasks: &mut JoinSet<()>) {
+    let (parts, stages) = ((core.clone(), active.clone()), active.stages());
     let swept = parts.clone();
     employ(core, tasks, "sweeper", move || sweeper::sweep(swept.0.clone(), swept.1.clone()));
     for stage in stages {

@@ -78,6 +78,7 @@ impl Runner {
         };
         let height = landing.block_height;
         if landing.outcomes.iter().all(|outcome| *outcome == Outcome::Done) {
+            self.unfunded.lock().served(&attempt.lane);
             return self.troubles.lock().serve(attempt.purpose, members, height, now_ms);
         }
         for ((member, step), outcome) in members.iter().zip(moves).zip(&landing.outcomes) {
@@ -138,7 +139,7 @@ impl Runner {
         };
         self.troubles.lock().of(attempt.purpose).name(named, now_ms, settings);
         if shortage == Shortage::Native {
-            self.shortage(shortage, message);
+            self.shortage(&attempt.lane, shortage, message);
         }
     }
 

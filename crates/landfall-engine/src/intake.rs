@@ -11,8 +11,8 @@ use landfall_core::rail::Rail;
 use landfall_core::{BadField, Courier, Event, Payload, RailName, Stage, Transfer, TransferId};
 use tokio::sync::Notify;
 
+use crate::active_rail::{ActiveRail, Alerts};
 use crate::engine::Core;
-use crate::line::{Alerts, Line};
 use crate::status::RailStatus;
 
 /// Whom to ask whether a transfer can be taken at all.
@@ -37,7 +37,7 @@ impl Intake {
 }
 
 #[async_trait]
-impl Line for Intake {
+impl ActiveRail for Intake {
     fn rail(&self) -> RailName {
         match &self.screen {
             Screen::Rail(rail) => rail.name(),

@@ -5,37 +5,39 @@
 //! [`landfall_core::courier::Courier`] and in each rail's machine. The attempt protocol itself is
 //! in `landfall-lanes`.
 //!
-//! Map: [`desk`] takes requests and answers questions; `line` is one rail at work, either a
-//! `runner` (signed attempts: `prepare` and `pay` are its stages, `settle` turns fates into moves,
-//! `heed` learns from them, `trouble` and `shortfall` tell what keeps some or all members from
-//! being paid) or `errands` (calls that may be repeated), or an `intake` where others do the work;
-//! `schedule` times retries; `sweeper` finds what a lost hint left behind; [`status`] is what
-//! operators see.
+//! Map: [`requests`] takes submissions and answers questions; `active_rail` is one rail at work,
+//! either a `runner` (signed attempts: `prepare` and `pay` are its stages, `settle` turns fates
+//! into moves, `heed` learns from them, `trouble`, `shortfall` and `unfunded` tell what keeps some
+//! or all members from being paid, `report` tells operators) or a `call_runner` (calls that may be
+//! repeated), or an `intake` where others do the work; `schedule` times retries; `sweeper` finds
+//! what a lost hint left behind; [`status`] is what operators see.
 
-pub mod desk;
 pub mod metrics;
 pub mod operate;
+pub mod requests;
 pub mod settings;
 pub mod status;
 
-pub use desk::{Submission, SubmitError};
+pub use requests::{Submission, SubmitError};
 pub use settings::Settings;
 pub use status::{Snapshot, Status};
 
+mod active_rail;
+mod call_runner;
 mod engine;
-mod errands;
 mod heed;
 mod intake;
-mod line;
 mod pay;
 mod pool;
 mod prepare;
+mod report;
 mod runner;
 mod schedule;
 mod settle;
 mod shortfall;
 mod sweeper;
 mod trouble;
+mod unfunded;
 mod watch;
 
 pub use engine::{Engine, Parts, Role};

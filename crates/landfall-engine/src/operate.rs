@@ -11,7 +11,7 @@ use landfall_core::{
 use landfall_lanes::Owner;
 
 use crate::engine::Engine;
-use crate::{errands, settle};
+use crate::{call_runner, settle};
 
 /// Retries of one step after which an operator may decide it although it is not adrift, where the
 /// word would hold: a service may refuse for ever what it must not, or be gone for good.
@@ -147,7 +147,7 @@ pub async fn rule(
         return Err(OperateError::TooEarly(transfer.key.clone()));
     }
     let known = courier.ruled(transfer, took_effect).map_err(OperateError::Useless)?;
-    let step = errands::ruled_move(transfer, &known, word, now_ms)
+    let step = call_runner::ruled_move(transfer, &known, word, now_ms)
         .map_err(|illegal| OperateError::Useless(illegal.to_string()))?;
     match store.apply(vec![step.clone()]).await?.moves[..] {
         [Applied::Applied] => Ok(step.applied_to(transfer)),
@@ -170,7 +170,7 @@ async fn would_hold(
     courier: &dyn Courier,
     transfer: &Transfer,
 ) -> Result<bool, StoreError> {
-    let since_ms = errands::announced_ms(store, transfer).await?;
+    let since_ms = call_runner::announced_ms(store, transfer).await?;
     Ok(since_ms.is_some_and(|since_ms| courier.would_hold(transfer, since_ms)))
 }
 

@@ -17,7 +17,7 @@ use landfall_lanes::Batch;
 use crate::pool::{Ripe, Step};
 use crate::runner::Runner;
 use crate::shortfall::{Budget, Sorted};
-use crate::trouble::{Gate, Stance, describe};
+use crate::trouble::{Gate, Stance};
 
 /// Preparing comes first, since payments wait for it; then they take turns: neither starves.
 const PURPOSES: [Purpose; 2] = [Purpose::Prepare, Purpose::Pay];
@@ -45,6 +45,15 @@ enum Turn {
     Sleep,
 }
 
+impl Turn {
+    fn within(ms: u64) -> Turn {
+        match ms {
+            u64::MAX => Turn::Sleep,
+            ms => Turn::Wait(ms),
+        }
+    }
+}
+
 async fn turn(runner: &Arc<Runner>) -> Turn {
     set_aside_unsignable(runner).await;
     let now_ms = runner.mono_ms();
@@ -53,7 +62,8 @@ async fn turn(runner: &Arc<Runner>) -> Turn {
         return Turn::Wait(rest_ms);
     }
     let settings = &runner.core.settings;
-    let mut soonest = u64::MAX;
+    let look_ms = look_at_lanes(runner).await;
+    let mut soonest = look_ms;
     let mut purposes = PURPOSES;
     if runner.pay_next.load(Ordering::Relaxed) {
         purposes.reverse();
@@ -66,9 +76,7 @@ async fn turn(runner: &Arc<Runner>) -> Turn {
         match ripe {
             Ripe::Empty => continue,
             Ripe::In(ms) => soonest = soonest.min(ms),
-            Ripe::Now if !runner.lanes().is_some_and(|lanes| lanes.has_free()) => {
-                return Turn::Sleep;
-            }
+            Ripe::Now if !has_free(runner) => return Turn::within(look_ms),
             Ripe::Now => match gate(runner, purpose).await {
                 Gate::Open => return send(runner, purpose, false).await,
                 Gate::Probe => return send(runner, purpose, true).await,
@@ -77,10 +85,28 @@ async fn turn(runner: &Arc<Runner>) -> Turn {
             },
         }
     }
-    match soonest {
-        u64::MAX => Turn::Sleep,
-        ms => Turn::Wait(ms),
+    Turn::within(soonest)
+}
+
+/// Whether a lane can be given something.
+fn has_free(runner: &Runner) -> bool {
+    let unfunded = runner.unfunded.lock();
+    runner.lanes().is_some_and(|lanes| lanes.has_free_unless(|lane| unfunded.contains(lane)))
+}
+
+/// Looks at the funds of lanes that may lack them. Returns when to look again.
+async fn look_at_lanes(runner: &Runner) -> u64 {
+    let due = || runner.unfunded.lock().due(runner.mono_ms());
+    while let Some(lane) = due() {
+        let funds = runner.rail.funds(Some(&lane)).await;
+        let funded = funds.is_ok_and(|funds| funds.native >= funds.native_floor);
+        let (now_ms, settings) = (runner.mono_ms(), &runner.core.settings);
+        let are_back = runner.unfunded.lock().looked(&lane, funded, now_ms, settings);
+        if are_back {
+            runner.lanes().inspect(|lanes| lanes.nudge_lane(&lane));
+        }
     }
+    runner.unfunded.lock().wait_ms(runner.mono_ms())
 }
 
 async fn send(runner: &Arc<Runner>, purpose: Purpose, probe: bool) -> Turn {
@@ -108,7 +134,10 @@ async fn send(runner: &Arc<Runner>, purpose: Purpose, probe: bool) -> Turn {
     }
     let batch = Batch { purpose, members };
     let given = match runner.lanes() {
-        Some(lanes) => lanes.give(batch),
+        Some(lanes) => {
+            let unfunded = runner.unfunded.lock();
+            lanes.give_unless(batch, |lane| unfunded.contains(lane))
+        }
         None => Err(batch),
     };
     if let Err(batch) = given {
@@ -198,7 +227,7 @@ async fn gate(runner: &Arc<Runner>, purpose: Purpose) -> Gate {
     if gate != Gate::Funds {
         return gate;
     }
-    let funds = runner.rail.funds().await;
+    let funds = runner.rail.funds(None).await;
     let funded = funds.is_ok_and(|funds| funds.native >= funds.native_floor);
     let (are_back, gate) = {
         let (now_ms, settings) = (runner.mono_ms(), &runner.core.settings);
@@ -259,7 +288,7 @@ async fn budget(runner: &Runner) -> Option<Budget> {
     let members = runner.core.store.transfers(&members).await.ok()?;
     let amounts = members.iter().map(|member| member.payload.amount());
     let taken = amounts.fold(in_hand, u128::saturating_add);
-    let balance = runner.rail.funds().await.ok()?.tokens;
+    let balance = runner.rail.funds(None).await.ok()?.tokens;
     Some(Budget { balance, available: balance.saturating_sub(taken) })
 }
 
@@ -281,7 +310,7 @@ fn report_shortage(runner: &Runner, seen: Budget, sorted: &Sorted) {
     let message = format!(
         "it holds {balance}, of which {available} is free; the smallest that waits wants {smallest}"
     );
-    let reason = describe(Shortage::Tokens, &message);
+    let reason = runner.rail.remedies().describe(Shortage::Tokens, &message);
     if sorted.taken.is_empty() {
         shortfall.dry = Some(reason.clone());
     }

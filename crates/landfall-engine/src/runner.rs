@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use landfall_core::BadField;
 use landfall_core::attempt::{Shortage, Signed, VariantKind};
 use landfall_core::queue::Hint;
-use landfall_core::rail::{EndpointHealth, Rail, RailError};
+use landfall_core::rail::{Rail, RailError};
 use landfall_core::{
     Attempt, ClaimKey, Event, Fate, LaneId, Move, Nonce, Note, Payload, Purpose, RailName, Stage,
     Transfer, TransferId,
@@ -23,13 +23,14 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
+use crate::active_rail::{ActiveRail, Alerts};
 use crate::engine::{Core, employ};
-use crate::line::{Alerts, Line};
 use crate::pool::{Pools, Step};
 use crate::shortfall::Shortfall;
 use crate::status::RailStatus;
 use crate::sweeper::REVIEW_MAX;
 use crate::trouble::Troubles;
+use crate::unfunded::Unfunded;
 use crate::{pay, prepare, schedule};
 
 /// Accounts remembered as prepared: about 100 bytes each. Beyond it the memory starts anew; the
@@ -68,6 +69,8 @@ pub(crate) struct Runner {
     pub solo: Mutex<HashSet<TransferId>>,
     /// Found, and to be set aside by the dispatcher.
     pub unsignable: Mutex<Vec<(Transfer, String)>>,
+    /// Lanes that lack funds of their own.
+    pub unfunded: Mutex<Unfunded>,
     /// What is known of a lack of tokens.
     pub shortfall: Mutex<Shortfall>,
     /// Who waits aside, as far as is known here; with why, if it cannot be signed.
@@ -82,23 +85,24 @@ impl Runner {
         Runner {
             alerts: Alerts::new(core.clock.clone()),
             core,
-            rail,
             lanes: Mutex::default(),
             pools: Mutex::default(),
             known: Mutex::default(),
             wake: Notify::new(),
             check: Notify::new(),
             sweep: Notify::new(),
-            troubles: Mutex::default(),
+            troubles: Mutex::new(Troubles::new(rail.remedies())),
             rest_until_ms: AtomicU64::new(0),
             outage: AtomicU32::new(0),
             pay_next: AtomicBool::new(false),
             alone_next: AtomicBool::new(true),
             solo: Mutex::default(),
             unsignable: Mutex::default(),
+            unfunded: Mutex::default(),
             shortfall: Mutex::default(),
             aside: Mutex::default(),
             reviewed: Mutex::new(TransferId(0)),
+            rail,
         }
     }
 
@@ -215,32 +219,10 @@ impl Runner {
     pub fn calm(&self, kind: &str) {
         self.alerts.calm(kind);
     }
-
-    /// Tells operators of the first that cannot be signed, or that there is none.
-    pub fn report_unsignable(&self) {
-        let first = self.aside.lock().values().flatten().next().cloned();
-        match first {
-            Some(story) => self.alert("unsignable", story),
-            None => self.calm("unsignable"),
-        }
-    }
-}
-
-/// Which nodes were caught contradicting a quorum, each with the two answers.
-fn contradictions(endpoints: &[EndpointHealth]) -> Option<String> {
-    let told = endpoints.iter().filter_map(|one| {
-        let caught = one.caught.as_ref().filter(|caught| caught.asked_last)?;
-        Some(format!(
-            "{} ({}) says: {}; a quorum says: {}",
-            one.name, one.endpoint, caught.said, caught.quorum_says
-        ))
-    });
-    let told: Vec<String> = told.collect();
-    (!told.is_empty()).then(|| told.join("; "))
 }
 
 #[async_trait]
-impl Line for Runner {
+impl ActiveRail for Runner {
     fn rail(&self) -> RailName {
         self.rail.name()
     }
@@ -289,42 +271,7 @@ impl Line for Runner {
     }
 
     fn status(&self) -> RailStatus {
-        let views = self.lanes().map(|lanes| lanes.views()).unwrap_or_default();
-        if views.iter().all(|view| view.halted.is_none()) {
-            self.calm("lane_halted");
-        }
-        self.troubles
-            .lock()
-            .all()
-            .into_iter()
-            .for_each(|trouble| trouble.tidy(self.mono_ms(), &self.core.settings));
-        self.report();
-        self.report_unsignable();
-        let adrift: usize = views.iter().map(|view| view.adrift).sum();
-        match adrift {
-            0 => self.calm("adrift"),
-            count => self.alert("adrift", format!("{count} attempts are of unknown fate")),
-        }
-        let troubled = views.iter().find_map(|view| Some((&view.id, view.trouble.as_ref()?)));
-        match troubled {
-            None => self.calm("lane_stuck"),
-            Some((lane, trouble)) => self.alert("lane_stuck", format!("{lane}: {trouble}")),
-        }
-        let endpoints = self.rail.endpoints();
-        match contradictions(&endpoints) {
-            None => self.calm("node_contradicts"),
-            Some(told) => self.alert("node_contradicts", told),
-        }
-        RailStatus {
-            rail: self.rail.name(),
-            endpoints,
-            paused: self.troubles.lock().paused().or_else(|| self.shortfall.lock().dry.clone()),
-            lanes_held: views.iter().filter(|view| view.held).count(),
-            lanes_halted: views.iter().filter(|view| view.halted.is_some()).count(),
-            adrift,
-            aside: self.aside.lock().len(),
-            stuck: 0,
-        }
+        self.tell()
     }
 
     fn alerts(&self) -> &Alerts {
@@ -502,13 +449,20 @@ impl Owner for Runner {
         self.shortfall.lock().handed_on(members.iter().copied());
     }
 
-    /// Said of the whole relay, by one node: its funds are looked at before it is believed.
-    fn shortage(&self, shortage: Shortage, message: &str) {
+    /// Said by one node: funds are looked at before it is believed, those of the lane alone if it
+    /// has its own.
+    fn shortage(&self, lane: &LaneId, shortage: Shortage, message: &str) {
         if shortage == Shortage::Tokens {
             self.shortfall.lock().suspect();
             return;
         }
         let (now_ms, settings) = (self.mono_ms(), &self.core.settings);
+        if shortage == Shortage::Native && !self.rail.shares_funds() {
+            let reason = self.rail.remedies().describe(shortage, message);
+            self.unfunded.lock().doubt(lane, reason, now_ms);
+            self.wake.notify_one();
+            return;
+        }
         let mut troubles = self.troubles.lock();
         match shortage {
             Shortage::Native => troubles.doubt_funds(message, now_ms),

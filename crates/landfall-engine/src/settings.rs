@@ -46,7 +46,7 @@ pub struct Settings {
     /// How long a client's wait trusts this process alone: another one may finish the transfer.
     pub recheck_ms: u64,
     /// Transfers of a rail of services that are driven at once: each is a call in flight.
-    pub errands_max: usize,
+    pub calls_max: usize,
     /// Retries, or age of a transfer that is being retried, from which operators are told.
     pub alert_after_retries: u32,
     pub alert_after_ms: u64,
@@ -85,7 +85,7 @@ impl Default for Settings {
             backlog_max: 1_000_000,
             waits_max: 10_000,
             recheck_ms: 1_000,
-            errands_max: 256,
+            calls_max: 256,
             alert_after_retries: 10,
             alert_after_ms: 300_000,
             lanes: LaneSettings::default(),

@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 use landfall_core::Stage;
 use rand::Rng;
 
+use crate::active_rail::ActiveRail;
 use crate::engine::Core;
-use crate::line::Line;
 
 /// Transfers taken up by one sweep of one stage.
 const SWEEP_MAX: usize = 1_000;
@@ -22,17 +22,17 @@ pub(crate) const REVIEW_MAX: usize = 200;
 const PULL_MAX: usize = 500;
 
 /// Sweeps all stages in turn.
-pub(crate) async fn sweep(core: Arc<Core>, line: Arc<dyn Line>) {
+pub(crate) async fn sweep(core: Arc<Core>, active: Arc<dyn ActiveRail>) {
     let settings = &core.settings;
     let mut reviewed_ms = core.clock.monotonic_ms();
     while !core.is_stopping() {
         if core.clock.monotonic_ms() >= reviewed_ms + REVIEW_MS {
-            line.review().await;
+            active.review().await;
             reviewed_ms = core.clock.monotonic_ms();
         }
         let mut more = false;
-        for stage in line.stages() {
-            more |= sweep_stage(&core, &line, stage).await;
+        for stage in active.stages() {
+            more |= sweep_stage(&core, &active, stage).await;
         }
         count_backlog(&core).await;
         if more {
@@ -43,17 +43,17 @@ pub(crate) async fn sweep(core: Arc<Core>, line: Arc<dyn Line>) {
         tokio::select! {
             biased;
             _ = core.stopped.notified() => return,
-            _ = line.sweep_now().notified() => core.nap(settings.sweep_ms / 4).await,
+            _ = active.sweep_now().notified() => core.nap(settings.sweep_ms / 4).await,
             _ = core.nap(wait_ms) => {}
         }
     }
 }
 
 /// True if there is likely more to find, and room for it.
-async fn sweep_stage(core: &Core, line: &Arc<dyn Line>, stage: Stage) -> bool {
+async fn sweep_stage(core: &Core, active: &Arc<dyn ActiveRail>, stage: Stage) -> bool {
     let settings = &core.settings;
-    let room = line.room().min(SWEEP_MAX);
-    if room == 0 || !line.is_able() {
+    let room = active.room().min(SWEEP_MAX);
+    if room == 0 || !active.is_able() {
         return false;
     }
     let (push_ms, horizon_ms) = (settings.sweep_push_ms, settings.horizon_ms());
@@ -62,7 +62,7 @@ async fn sweep_stage(core: &Core, line: &Arc<dyn Line>, stage: Stage) -> bool {
             if !found.is_empty() {
                 tracing::debug!(%stage, found = found.len(), "swept");
                 core.metrics.swept(stage, found.len() as u64);
-                line.clone().fetch(&found).await;
+                active.clone().fetch(&found).await;
             }
             found.len() == room
         }
@@ -93,12 +93,12 @@ async fn count_backlog(core: &Core) {
 }
 
 /// Follows the queue's hints for a stage.
-pub(crate) async fn pull(core: Arc<Core>, line: Arc<dyn Line>, stage: Stage) {
+pub(crate) async fn pull(core: Arc<Core>, active: Arc<dyn ActiveRail>, stage: Stage) {
     let settings = &core.settings;
     while !core.is_stopping() {
-        let room = line.room();
+        let room = active.room();
         // The queue may be shared: what could not be worked on here is left to whoever can.
-        if !line.is_able() || room < PULL_MAX.min(line.capacity() / 4).max(1) {
+        if !active.is_able() || room < PULL_MAX.min(active.capacity() / 4).max(1) {
             core.nap(settings.linger_ms.max(5)).await;
             continue;
         }
@@ -106,7 +106,7 @@ pub(crate) async fn pull(core: Arc<Core>, line: Arc<dyn Line>, stage: Stage) {
             Ok(deliveries) => {
                 let ids: Vec<_> =
                     deliveries.iter().map(|delivery| delivery.hint.transfer).collect();
-                line.clone().fetch(&ids).await;
+                active.clone().fetch(&ids).await;
                 // Taken up now; if this process dies the sweeper finds them.
                 let _ = core.queue.ack(&deliveries).await;
             }

@@ -16,6 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use landfall_core::attempt::Shortage;
+use landfall_core::rail::Remedies;
 use landfall_core::{Purpose, Transfer, TransferId};
 
 use crate::schedule;
@@ -34,6 +35,7 @@ pub(crate) struct Troubles {
     prepare: Trouble,
     pay: Trouble,
     funds: Option<Funds>,
+    remedies: Remedies,
 }
 
 /// The relay may be out of the ledger's own coin, without which no stage can do anything.
@@ -46,6 +48,11 @@ struct Funds {
 }
 
 impl Troubles {
+    pub fn new(remedies: Remedies) -> Troubles {
+        let stage = || Trouble { remedies, ..Trouble::default() };
+        Troubles { prepare: stage(), pay: stage(), funds: None, remedies }
+    }
+
     pub fn of(&mut self, purpose: Purpose) -> &mut Trouble {
         match purpose {
             Purpose::Prepare => &mut self.prepare,
@@ -67,7 +74,7 @@ impl Troubles {
 
     /// Somebody says that there are too few: they are looked at before anything else is sent.
     pub fn doubt_funds(&mut self, message: &str, now_ms: u64) {
-        let reason = describe(Shortage::Native, message);
+        let reason = self.remedies.describe(Shortage::Native, message);
         self.funds.get_or_insert(Funds { reason, until_ms: now_ms, looks: 0 });
     }
 
@@ -129,6 +136,7 @@ pub(crate) struct Trouble {
     pause: Option<Pause>,
     /// Pauses since somebody was last served.
     pauses: u32,
+    remedies: Remedies,
 }
 
 /// A receiver whose payouts fail.
@@ -323,7 +331,7 @@ impl Trouble {
         if self.pause.is_some() {
             return;
         }
-        let reason = describe(shortage, message);
+        let reason = self.remedies.describe(shortage, message);
         let until_ms = now_ms + schedule::pause_ms(settings, self.pauses);
         self.pauses += 1;
         self.pause = Some(Pause { reason, until_ms, probe: None });
@@ -368,20 +376,6 @@ impl Trouble {
             self.offenders.retain(|_, one| now_ms < one.seen_ms + patience_ms);
         }
     }
-}
-
-/// What an operator reads when a rail stands still.
-pub(crate) fn describe(shortage: Shortage, message: &str) -> String {
-    let what = match shortage {
-        Shortage::Tokens => "the relay account is out of tokens: top it up",
-        Shortage::Native => "the relay account is out of the ledger's own coin: fund it",
-        Shortage::Gas => "the gas attached per transfer is too little: raise gas_per_transfer_tgas",
-        Shortage::Refused => "the ledger refuses what the relay signs: check its keys and limits",
-        Shortage::Contract => {
-            "the token contract refuses the relay: is it paused or missing, the relay unregistered?"
-        }
-    };
-    format!("{what} ({message})")
 }
 
 #[cfg(test)]

@@ -352,7 +352,7 @@ impl Owner for Nobody {
 
     fn forgotten(&self, _: &[TransferId]) {}
 
-    fn shortage(&self, shortage: Shortage, message: &str) {
+    fn shortage(&self, _: &LaneId, shortage: Shortage, message: &str) {
         if shortage == Shortage::Native {
             self.tell(Unfenced::Unpaid(message.to_owned()));
         }

@@ -342,8 +342,17 @@ impl LedgerLanes {
 
     /// Hands the batch to the least loaded free lane, or gives it back.
     pub fn give(&self, batch: Batch) -> Result<(), Batch> {
+        self.give_unless(batch, |_| false)
+    }
+
+    /// The same, with some lanes left out.
+    pub fn give_unless(
+        &self,
+        batch: Batch,
+        is_left_out: impl Fn(&LaneId) -> bool,
+    ) -> Result<(), Batch> {
         let lanes = self.all();
-        let free = lanes.iter().filter(|lane| lane.is_free());
+        let free = lanes.iter().filter(|lane| lane.is_free() && !is_left_out(&lane.id));
         match free.min_by_key(|lane| lane.open()) {
             Some(lane) => lane.give(batch),
             None => Err(batch),
@@ -355,8 +364,9 @@ impl LedgerLanes {
         self.all().iter().any(|lane| lane.signing && lane.held().is_some())
     }
 
-    pub fn has_free(&self) -> bool {
-        self.all().iter().any(|lane| lane.is_free())
+    /// Whether any lane is free that is not left out.
+    pub fn has_free_unless(&self, is_left_out: impl Fn(&LaneId) -> bool) -> bool {
+        self.all().iter().any(|lane| lane.is_free() && !is_left_out(&lane.id))
     }
 
     pub fn views(&self) -> Vec<LaneView> {
@@ -366,6 +376,12 @@ impl LedgerLanes {
     /// Has every waiting attempt tried again now: what blocked them may be gone.
     pub fn nudge(&self) {
         self.all().iter().for_each(|lane| lane.nudge.notify_waiters());
+    }
+
+    /// The same of one lane.
+    pub fn nudge_lane(&self, id: &LaneId) {
+        let lane = self.all().into_iter().find(|lane| lane.id == *id);
+        lane.inspect(|lane| lane.nudge.notify_waiters());
     }
 }
 

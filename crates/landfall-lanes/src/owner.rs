@@ -76,8 +76,8 @@ pub trait Owner: Send + Sync + 'static {
     /// These were given up: the store knows better where they are. The sweeper finds the rest.
     fn forgotten(&self, members: &[TransferId]);
 
-    /// The ledger says the relay lacks something.
-    fn shortage(&self, shortage: Shortage, message: &str);
+    /// The ledger says of an attempt of this lane that the relay lacks something.
+    fn shortage(&self, lane: &LaneId, shortage: Shortage, message: &str);
 
     /// The lane stands still until an operator adopts it.
     fn halted(&self, lane: &LaneId, reason: &str);

@@ -326,7 +326,7 @@ impl Resolve {
                 tracing::debug!(tx = %self.carried.attempt.hash, %cause, "unsure");
                 self.tell_unsure();
                 if let Some(shortage) = shortage {
-                    self.handle.ledger.owner.shortage(shortage, &cause);
+                    self.handle.ledger.owner.shortage(&self.handle.id, shortage, &cause);
                 }
                 if wound::is(Wound::TimeoutIsFailure) {
                     return Seen::Fate(unproven());

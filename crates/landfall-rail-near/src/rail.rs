@@ -25,7 +25,7 @@ use landfall_core::ledger::{
 };
 use landfall_core::machine::AttemptStages;
 use landfall_core::near::{self, Payout};
-use landfall_core::rail::{EndpointHealth, Funds, Rail};
+use landfall_core::rail::{EndpointHealth, Funds, Rail, Remedies};
 use landfall_core::wound::{self, Wound};
 use landfall_core::{Attempt, LaneId, Nonce, Outcome, Payload, Purpose, RailName};
 use landfall_rpc::{AtBlock, Endpoints, Moment, RpcError, Said, health};
@@ -457,7 +457,8 @@ impl Rail for NearRail {
         })
     }
 
-    async fn funds(&self) -> Result<Funds, RailError> {
+    /// All keys are of one account.
+    async fn funds(&self, _: Option<&LaneId>) -> Result<Funds, RailError> {
         let account = self.account.as_str();
         let tokens = ft_balance(&self.nodes, self.token.as_str(), account);
         let (tokens, native) = futures::join!(tokens, self.nodes.account(account));
@@ -472,6 +473,15 @@ impl Rail for NearRail {
             native: native.amount.saturating_sub(locked),
             native_floor: gas.saturating_add(deposits),
         })
+    }
+
+    fn remedies(&self) -> Remedies {
+        Remedies {
+            gas: "the gas attached per transfer is too little: raise gas_per_transfer_tgas",
+            contract: "the token contract refuses the relay: is it paused or missing, the relay \
+                       unregistered?",
+            ..Remedies::default()
+        }
     }
 
     fn endpoints(&self) -> Vec<EndpointHealth> {

@@ -44,13 +44,13 @@ pub async fn read(
     let rule = "must be a UUID, as the answer to the POST gave it";
     let req_id = req_id.ok_or_else(|| ApiError::bad("req_id", rule))?.to_string();
     let patience = Query::parse(query.as_deref(), &["wait"])?.patience("wait")?;
-    let found = app.desk.find(RailName::Internal, caller.tenant, &req_id).await?;
+    let found = app.relay.find(RailName::Internal, caller.tenant, &req_id).await?;
     let unknown = || ApiError::NotFound(format!("no transfer has the req_id {req_id}"));
     let mut transfer = found.ok_or_else(unknown)?;
     if !patience.is_zero() && !transfer.state.is_final() {
-        transfer = app.desk.wait_final(transfer, patience).await?;
+        transfer = app.relay.wait_final(transfer, patience).await?;
     }
-    let trail = app.desk.trail(transfer.id).await?;
+    let trail = app.relay.trail(transfer.id).await?;
     Ok(Json(Story::of(&transfer, &trail)?).into_response())
 }
 

@@ -42,10 +42,10 @@ pub async fn submit(State(app): State<Arc<App>>, request: Request) -> Result<Res
     let payload = Payload::Internal(order);
     screen(&app, caller.tenant, &key, &payload).await?;
     let submission = Submission { tenant: caller.tenant.to_owned(), key, payload: payload.clone() };
-    match app.desk.submit(vec![submission]).await?.pop().ok_or(ApiError::Internal)? {
+    match app.relay.submit(vec![submission]).await?.pop().ok_or(ApiError::Internal)? {
         Accepted::Created(transfer) | Accepted::Already(transfer) => {
             // It is stored: a store that fails from here on makes the answer late, not wrong.
-            let waited = app.desk.wait_final(transfer.clone(), gateway.patience).await;
+            let waited = app.relay.wait_final(transfer.clone(), gateway.patience).await;
             Ok(answer(&waited.unwrap_or(transfer)))
         }
         Accepted::Conflict(stored) => Err(conflict(&stored, &payload)),
@@ -56,10 +56,10 @@ pub async fn submit(State(app): State<Arc<App>>, request: Request) -> Result<Res
 /// Asks the source whether it knows the user, unless the same request was taken before.
 async fn screen(app: &App, tenant: &str, key: &str, payload: &Payload) -> Result<(), ApiError> {
     let repeated = payload.internal().is_some_and(|order| order.client_key.is_some());
-    if repeated && app.desk.find(RailName::Internal, tenant, key).await?.is_some() {
+    if repeated && app.relay.find(RailName::Internal, tenant, key).await?.is_some() {
         return Ok(());
     }
-    Ok(app.desk.screen(payload).await?)
+    Ok(app.relay.screen(payload).await?)
 }
 
 /// Says which parameters are others than those stored under the client's own key.

@@ -109,7 +109,7 @@ async fn submit_if_any(app: &App, good: Vec<Submission>) -> Result<Vec<Accepted>
     if good.is_empty() {
         return Ok(Vec::new());
     }
-    Ok(app.desk.submit(good).await?)
+    Ok(app.relay.submit(good).await?)
 }
 
 /// Puts the engine's answers back among the items that were not submitted.

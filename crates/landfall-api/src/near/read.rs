@@ -31,21 +31,21 @@ pub async fn read(
     let patience = Query::parse(query.as_deref(), &["wait"])?.patience("wait")?;
     let mut transfer = find(&app, caller.tenant, &key).await?;
     if !patience.is_zero() && !transfer.state.is_final() {
-        transfer = app.desk.wait_final(transfer, patience).await?;
+        transfer = app.relay.wait_final(transfer, patience).await?;
     }
-    let mut trail = app.desk.trail(transfer.id).await?;
+    let mut trail = app.relay.trail(transfer.id).await?;
     for _ in 1..READS_MAX {
         if last_state(&trail) == Some(transfer.state.name()) {
             break;
         }
         transfer = find(&app, caller.tenant, &key).await?;
-        trail = app.desk.trail(transfer.id).await?;
+        trail = app.relay.trail(transfer.id).await?;
     }
     Ok(Json(StoryBody::of(&transfer, &trail)).into_response())
 }
 
 async fn find(app: &App, tenant: &str, key: &str) -> Result<Transfer, ApiError> {
-    let found = app.desk.find(RailName::Near, tenant, key).await?;
+    let found = app.relay.find(RailName::Near, tenant, key).await?;
     found.ok_or_else(|| ApiError::NotFound(format!("no transfer has the key {key:?}")))
 }
 

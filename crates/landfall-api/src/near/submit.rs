@@ -36,7 +36,7 @@ pub async fn submit(State(app): State<Arc<App>>, request: Request) -> Result<Res
     let payload = payload(terms, &fields).map_err(ApiError::all)?;
     app.screen(&payload, (caller.tenant, &key)).await?;
     let submission = Submission { tenant: caller.tenant.to_owned(), key, payload: payload.clone() };
-    match app.desk.submit(vec![submission]).await?.pop().ok_or(ApiError::Internal)? {
+    match app.relay.submit(vec![submission]).await?.pop().ok_or(ApiError::Internal)? {
         Accepted::Created(transfer) => Ok(created(&transfer)),
         Accepted::Already(transfer) => Ok(Json(TransferBody::of(&transfer)).into_response()),
         Accepted::Conflict(stored) => Err(conflict(&stored, &payload)),

@@ -57,7 +57,7 @@ async fn check(path: &str, kind: &str, whole: &[u8]) {
         }
     }
     // Damage may leave a well-formed request; then it was taken as it stands, by the rules.
-    for (transfer, _) in &world.desk.book.lock().transfers {
+    for (transfer, _) in &world.relay.book.lock().transfers {
         let payout = transfer.payload.near().expect("a payout");
         assert!(payout.receiver_id.parse::<near_account_id::AccountId>().is_ok());
         assert!(payout.amount > 0);

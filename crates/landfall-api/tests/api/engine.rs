@@ -117,7 +117,7 @@ impl Rail for Obliging {
         })
     }
 
-    async fn funds(&self) -> Result<Funds, RailError> {
+    async fn funds(&self, _: Option<&LaneId>) -> Result<Funds, RailError> {
         Ok(Funds { tokens: u128::MAX, native: u128::MAX, native_floor: 1 })
     }
 

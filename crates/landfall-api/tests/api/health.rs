@@ -41,7 +41,7 @@ fn status(endpoints: Vec<EndpointHealth>) -> Status {
 #[tokio::test]
 async fn a_healthy_relay_says_so_in_every_detail() {
     let world = World::new();
-    world.desk.book.lock().status = Some(status(vec![endpoint(true)]));
+    world.relay.book.lock().status = Some(status(vec![endpoint(true)]));
     let answer = world.get("/health").await;
     assert_eq!(answer.status, 200);
     assert_eq!(
@@ -87,7 +87,7 @@ async fn a_healthy_relay_says_so_in_every_detail() {
 async fn what_is_wrong_but_alive_is_degraded() {
     let world = World::new();
     let check = async |status: Status, rpc: &str| {
-        world.desk.book.lock().status = Some(status);
+        world.relay.book.lock().status = Some(status);
         let answer = world.get("/health").await;
         assert_eq!(answer.status, 200);
         assert_eq!(answer.json()["status"], "degraded");
@@ -113,7 +113,7 @@ async fn what_is_wrong_but_alive_is_degraded() {
 #[tokio::test]
 async fn a_store_that_is_gone_is_unhealthy() {
     let world = World::new();
-    world.desk.book.lock().store_error = Some(StoreError::Unavailable("no disk".into()));
+    world.relay.book.lock().store_error = Some(StoreError::Unavailable("no disk".into()));
     let answer = world.get("/health").await;
     assert_eq!(answer.status, 503);
     let body = answer.json();
@@ -135,7 +135,7 @@ async fn readiness_follows_the_engine() {
     assert_eq!((answer.status.as_u16(), answer.json()), (200, json!({"ready": true})));
     let mut starting = status(vec![endpoint(true)]);
     starting.ready = false;
-    world.desk.book.lock().status = Some(starting);
+    world.relay.book.lock().status = Some(starting);
     assert_eq!(world.get("/ready").await.status, 503);
     assert_eq!(world.get("/health").await.status, 200);
 }
@@ -173,7 +173,7 @@ async fn a_thousand_who_ask_cost_the_store_nothing() {
         let answers = futures::future::join_all((0..1_000).map(|_| ask(path))).await;
         assert!(answers.iter().all(|answer| answer.status == 200), "{path}");
     }
-    assert_eq!(world.desk.book.lock().looks, 1);
+    assert_eq!(world.relay.book.lock().looks, 1);
 }
 
 #[tokio::test]
@@ -184,7 +184,7 @@ async fn strangers_are_told_that_something_is_wrong_and_not_what() {
     let message = "payroll-17 of globex is stuck".into();
     troubled.alerts.push(Alert { kind: "stuck".into(), message, since_ms: START_MS });
     {
-        let mut book = world.desk.book.lock();
+        let mut book = world.relay.book.lock();
         book.status = Some(troubled);
         book.store_error = Some(StoreError::Unavailable("db.internal:5432 refused".into()));
     }

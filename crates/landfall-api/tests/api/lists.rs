@@ -46,7 +46,7 @@ async fn every_filter_reaches_the_store() {
     let path = "/transfers?status=FAILED&receiver_id=bob.near&created_from=2025-10-10T10:00:00Z\
                 &created_until=2025-10-10T12:00:00.5%2B02:00&adrift=true&cursor=9&limit=500";
     assert_eq!(world.get(path).await.status, 200);
-    let filter = world.desk.book.lock().filters.pop().unwrap();
+    let filter = world.relay.book.lock().filters.pop().unwrap();
     assert_eq!(filter.rail, Some(RailName::Near));
     assert_eq!(filter.tenant.as_deref(), Some(""));
     assert_eq!(filter.state, Some(State::Near(near::State::Failed)));
@@ -83,7 +83,7 @@ async fn moves_between_services_are_listed_by_themselves_page_by_page() {
     let page = world.get(&format!("/api/v1/transfers?cursor={cursor}&user_id=04001")).await.json();
     assert_eq!(keys(&page), ["a"]);
     assert_eq!(page["next_cursor"], Value::Null);
-    let filter = world.desk.book.lock().filters.pop().unwrap();
+    let filter = world.relay.book.lock().filters.pop().unwrap();
     assert_eq!((filter.rail, filter.tenant.as_deref()), (Some(RailName::Internal), Some("")));
     assert_eq!(filter.receiver.as_deref(), Some("4001"));
     assert_eq!(world.get("/api/v1/transfers?state=init").await.json()["next_cursor"], Value::Null);

@@ -1,5 +1,5 @@
-//! The API as its clients see it: requests in, answers out, over a desk that keeps its transfers in
-//! memory (`world`), and a few over the real engine (`engine`).
+//! The API as its clients see it: requests in, answers out, over a relay that keeps its transfers
+//! in memory (`world`), and a few over the real engine (`engine`).
 
 mod access;
 mod damaged;

@@ -52,7 +52,7 @@ impl Table {
     async fn end(self, rows: usize) {
         assert_eq!(self.rows, rows);
         assert_eq!(self.world.stored(), 0);
-        assert!(self.world.desk.book.lock().batches.is_empty());
+        assert!(self.world.relay.book.lock().batches.is_empty());
         let metrics = self.world.get("/metrics").await;
         assert!(metrics.text.contains("landfall_api_panics_total 0\n"), "{}", metrics.text);
     }

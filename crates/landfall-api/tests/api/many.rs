@@ -63,7 +63,7 @@ async fn each_of_many_has_its_own_answer_in_order_from_one_commit() {
                       a new transfer needs a new key",
         })
     );
-    assert_eq!(world.desk.book.lock().batches, [1, 5]);
+    assert_eq!(world.relay.book.lock().batches, [1, 5]);
     assert_eq!(world.stored(), 2);
 }
 
@@ -145,7 +145,7 @@ async fn lines_are_taken_too_and_a_broken_line_is_only_itself() {
     assert_eq!(of(1), "line 3: body: is cut off: the JSON ends at column 19");
     assert!(of(3).starts_with("line 5: idempotency_key: is missing"), "{}", of(3));
     assert!(of(4).starts_with("line 7: idempotency key \"a\" was used"), "{}", of(4));
-    assert_eq!(world.desk.book.lock().batches, [3]);
+    assert_eq!(world.relay.book.lock().batches, [3]);
 }
 
 #[tokio::test]
@@ -158,14 +158,14 @@ async fn a_thousand_are_taken_at_once_and_none_is_an_empty_answer() {
     let results = send_json(&world, &(0..1_000).map(one).collect()).await;
     assert_eq!(statuses(&results), [201; 1_000]);
     assert_eq!(results[999]["transfer"]["transfer_id"], "k999");
-    assert_eq!(world.desk.book.lock().batches, [1_000]);
+    assert_eq!(world.relay.book.lock().batches, [1_000]);
     assert_eq!(send_json(&world, &json!([])).await, json!([]));
 }
 
 #[tokio::test]
 async fn many_feel_back_pressure_together() {
     let world = World::new();
-    world.desk.book.lock().refusal = Some(SubmitError::Busy { retry_after_s: 1 });
+    world.relay.book.lock().refusal = Some(SubmitError::Busy { retry_after_s: 1 });
     let body =
         json!([{"idempotency_key": "a", "receiver_id": "alice.near", "amount": "1"}]).to_string();
     let answer = send(&world, "application/json", body).await;

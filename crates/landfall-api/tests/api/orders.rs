@@ -92,11 +92,11 @@ async fn a_key_can_be_made_compulsory() {
 async fn a_user_that_the_source_does_not_know_is_refused_by_name() {
     let world = World::new();
     let unknown = BadField::new("user_id", "is unknown to funding");
-    world.desk.book.lock().screened = Some(unknown);
+    world.relay.book.lock().screened = Some(unknown);
     let answer = post(&world, &[], ORDER).await;
     assert_eq!(answer.status, 400);
     assert_eq!(answer.json()["error"], "user_id: is unknown to funding");
-    assert!(world.desk.book.lock().transfers.is_empty());
+    assert!(world.relay.book.lock().transfers.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -142,7 +142,7 @@ async fn bad_requests_name_the_field_and_nothing_is_stored() {
     check("[]", "body: must be an object such as {\"from\"").await;
     check("{", "body: is cut off").await;
     check("", "body: is empty").await;
-    assert!(world.desk.book.lock().transfers.is_empty());
+    assert!(world.relay.book.lock().transfers.is_empty());
 }
 
 #[tokio::test]

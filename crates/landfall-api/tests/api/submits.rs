@@ -122,11 +122,11 @@ async fn either_header_names_the_key_and_quotes_come_off_the_standard_one() {
 #[tokio::test]
 async fn back_pressure_says_when_to_come_back() {
     let world = World::new();
-    world.desk.book.lock().refusal = Some(SubmitError::Busy { retry_after_s: 3 });
+    world.relay.book.lock().refusal = Some(SubmitError::Busy { retry_after_s: 3 });
     let answer = world.pay("k", ALICE).await;
     answer.check_error(503, "too many transfers are waiting; try again in 3 s");
     assert_eq!(answer.header("retry-after"), Some("3"));
-    world.desk.book.lock().refusal = Some(SubmitError::Stopping { retry_after_s: 5 });
+    world.relay.book.lock().refusal = Some(SubmitError::Stopping { retry_after_s: 5 });
     let answer = world.pay("k", ALICE).await;
     answer.check_error(503, "shutting down; try again in 5 s");
     assert_eq!(answer.header("retry-after"), Some("5"));
@@ -135,11 +135,11 @@ async fn back_pressure_says_when_to_come_back() {
 #[tokio::test]
 async fn a_store_that_fails_is_our_trouble_and_its_words_stay_here() {
     let world = World::new();
-    world.desk.book.lock().store_error = Some(StoreError::Unavailable("disk /secret".into()));
+    world.relay.book.lock().store_error = Some(StoreError::Unavailable("disk /secret".into()));
     let answer = world.pay("k", ALICE).await;
     answer.check_error(503, "the store is unavailable; repeat with the same key in 2 s");
     assert_eq!(answer.header("retry-after"), Some("2"));
-    world.desk.book.lock().store_error = Some(StoreError::Corrupt("row 7".into()));
+    world.relay.book.lock().store_error = Some(StoreError::Corrupt("row 7".into()));
     let internal = "internal error; the request can be repeated with the same idempotency key";
     world.pay("k", ALICE).await.check_error(500, internal);
 }
@@ -147,7 +147,7 @@ async fn a_store_that_fails_is_our_trouble_and_its_words_stay_here() {
 #[tokio::test]
 async fn a_panic_is_answered_and_counted_and_the_next_request_is_served() {
     let world = World::new();
-    world.desk.book.lock().trap = Some("trap".into());
+    world.relay.book.lock().trap = Some("trap".into());
     let internal = "internal error; the request can be repeated with the same idempotency key";
     world.pay("trap", ALICE).await.check_error(500, internal);
     assert_eq!(world.pay("k", ALICE).await.status, 201);
@@ -181,7 +181,7 @@ async fn what_a_rail_cannot_take_is_refused_unless_it_was_taken_before() {
     let world = World::new();
     assert_eq!(world.pay("before", ALICE).await.status, 201);
     let bad = BadField::new("receiver_id", "is not paid here");
-    world.desk.book.lock().screened = Some(bad);
+    world.relay.book.lock().screened = Some(bad);
     world.pay("k", ALICE).await.check_error(400, "receiver_id: is not paid here");
     assert_eq!(world.pay("before", ALICE).await.status, 200, "the same key, the same transfer");
     let items = ["before", "k"]

@@ -1,4 +1,4 @@
-//! A small world: the router over a desk that remembers what it was given and can be told to fail.
+//! A small world: the router over a relay that remembers what it was given and can be told to fail.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
-use landfall_api::{Api, ApiConfig, Desk, Gateway, Pulse, api};
+use landfall_api::{Api, ApiConfig, Gateway, Pulse, Relay, api};
 use landfall_core::near::{self, Terms};
 use landfall_core::store::{Accepted, ListFilter, StoreError};
 use landfall_core::{
@@ -50,7 +50,7 @@ pub struct Book {
     pub status: Option<Status>,
     /// How often the relay was looked at.
     pub looks: usize,
-    /// The key at which the desk panics.
+    /// The key at which the relay panics.
     pub trap: Option<String>,
     /// What is wrong with every payload.
     pub screened: Option<BadField>,
@@ -102,20 +102,20 @@ impl Book {
     }
 }
 
-pub struct StubDesk {
+pub struct StubRelay {
     pub book: Mutex<Book>,
     pub moved: Notify,
     pub clock: Arc<HandClock>,
 }
 
-impl StubDesk {
+impl StubRelay {
     fn check(&self) -> Result<(), StoreError> {
         self.book.lock().store_error.clone().map_or(Ok(()), Err)
     }
 }
 
 #[async_trait]
-impl Desk for StubDesk {
+impl Relay for StubRelay {
     async fn submit(&self, batch: Vec<Submission>) -> Result<Vec<Accepted>, SubmitError> {
         self.check()?;
         let mut book = self.book.lock();
@@ -212,7 +212,7 @@ impl Answer {
 }
 
 pub struct World {
-    pub desk: Arc<StubDesk>,
+    pub relay: Arc<StubRelay>,
     pub clock: Arc<HandClock>,
     pub router: Router,
     pub metrics: Router,
@@ -242,9 +242,9 @@ impl World {
         config.internal = Some(gateway());
         set(&mut config);
         let book = Mutex::new(Book::default());
-        let desk = Arc::new(StubDesk { book, moved: Notify::new(), clock: clock.clone() });
-        let Api { router, metrics, pulse } = api(config, desk.clone());
-        World { router, metrics, pulse, desk, clock }
+        let relay = Arc::new(StubRelay { book, moved: Notify::new(), clock: clock.clone() });
+        let Api { router, metrics, pulse } = api(config, relay.clone());
+        World { router, metrics, pulse, relay, clock }
     }
 
     pub async fn send(&self, request: Request<Body>) -> Answer {
@@ -277,7 +277,7 @@ impl World {
     /// Moves a transfer by `events`, letting `fill` change the move before it is applied.
     pub fn advance(&self, key: &str, events: &[Event], fill: impl FnOnce(Move) -> Move) {
         let now_ms = self.clock.now_ms();
-        let mut book = self.desk.book.lock();
+        let mut book = self.relay.book.lock();
         let (transfer, trail) =
             book.transfers.iter_mut().find(|(known, _)| known.key == key).unwrap();
         let mut step = Move::of(transfer, now_ms);
@@ -288,7 +288,7 @@ impl World {
         *transfer = step.applied_to(transfer);
         trail.extend(step.trail);
         drop(book);
-        self.desk.moved.notify_waiters();
+        self.relay.moved.notify_waiters();
     }
 
     /// The same for a move between services; `confirmed` before the last event.
@@ -305,7 +305,7 @@ impl World {
     }
 
     pub fn stored(&self) -> usize {
-        self.desk.book.lock().transfers.len()
+        self.relay.book.lock().transfers.len()
     }
 }
 

@@ -38,6 +38,8 @@ pub struct State {
     pub registered: BTreeSet<String>,
     pub balance: u128,
     pub native: u128,
+    /// Of lanes that have accounts of their own.
+    pub own_funds: BTreeMap<LaneId, u128>,
     /// Every payment that took effect: (receiver, amount, hash).
     pub paid: Vec<(String, u128, String)>,
     /// How many times each account was registered by an attempt.
@@ -56,6 +58,12 @@ pub struct State {
     /// Broadcasts that have not landed yet, and the most there were at once.
     pub in_flight: usize,
     pub in_flight_max: usize,
+}
+
+impl State {
+    fn native_of(&self, lane: &LaneId) -> u128 {
+        self.own_funds.get(lane).copied().unwrap_or(self.native)
+    }
 }
 
 pub struct FakeRail {
@@ -117,8 +125,9 @@ impl FakeRail {
         let tx: Tx = serde_json::from_slice(bytes).unwrap();
         let mut state = self.state.lock();
         let state = &mut *state;
+        let own_funds = state.own_funds.get(&LaneId::new(&tx.lane));
         let used = state.nonces.get_mut(&LaneId::new(&tx.lane)).unwrap();
-        if tx.nonce <= *used || state.native == 0 {
+        if tx.nonce <= *used || own_funds == Some(&0) || state.native == 0 {
             return;
         }
         *used = tx.nonce;
@@ -240,7 +249,7 @@ impl Ledger for FakeRail {
             }
             Net::Good | Net::LoseAnswer => self.land(&attempt.hash, &attempt.bytes),
         }
-        if self.state.lock().native == 0 {
+        if self.state.lock().native_of(&attempt.lane) == 0 {
             return unsure(Some(Shortage::Native));
         }
         match net {
@@ -381,10 +390,15 @@ impl Rail for FakeRail {
         })
     }
 
-    async fn funds(&self) -> Result<Funds, RailError> {
+    fn shares_funds(&self) -> bool {
+        self.state.lock().own_funds.is_empty()
+    }
+
+    async fn funds(&self, lane: Option<&LaneId>) -> Result<Funds, RailError> {
         self.ask()?;
         let state = self.state.lock();
-        Ok(Funds { tokens: state.balance, native: state.native, native_floor: 1 })
+        let native = lane.map_or(state.native, |lane| state.native_of(lane));
+        Ok(Funds { tokens: state.balance, native, native_floor: 1 })
     }
 
     fn endpoints(&self) -> Vec<EndpointHealth> {

@@ -1,8 +1,9 @@
 //! The engine and the attempt protocol, on paused time, against a ledger of a few lines.
 
-mod errands;
+mod calls;
 mod fences;
 mod fleet;
+mod funds;
 mod ledger;
 mod protocol;
 mod slow;

@@ -146,7 +146,7 @@ impl Owner for Till {
 
     /// A sweeper would find them.
     fn forgotten(&self, _: &[TransferId]) {}
-    fn shortage(&self, _: Shortage, _: &str) {}
+    fn shortage(&self, _: &LaneId, _: Shortage, _: &str) {}
 
     fn halted(&self, lane: &LaneId, reason: &str) {
         self.halts.lock().push(format!("{lane}: {reason}"));

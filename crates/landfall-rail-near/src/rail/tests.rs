@@ -462,7 +462,7 @@ async fn nonces_come_from_the_newest_block_that_a_quorum_has_reached() {
 #[tokio::test]
 async fn funds_leave_out_what_storage_locks() {
     let world = world();
-    let funds = world.rail.funds().await.unwrap();
+    let funds = world.rail.funds(None).await.unwrap();
     assert_eq!(funds.tokens, 1_000);
     assert_eq!(funds.native, 5_000_000_000_000_000_000_000_000 - 182 * STORAGE_PRICE);
     assert_eq!(funds.native_floor, 400 * 1_000_000_000_000 * GAS_PRICE);

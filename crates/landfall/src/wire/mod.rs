@@ -112,7 +112,7 @@ fn engine_settings(config: &Config, role: Role, instance: String) -> EngineSetti
             Role::Api => 0,
             Role::Both | Role::Worker => defaults.hint_grace_ms,
         },
-        errands_max: internal.concurrency as usize,
+        calls_max: internal.concurrency as usize,
         alert_after_retries: number(internal.alert_after_retries),
         alert_after_ms: internal.alert_after_s.saturating_mul(1_000),
         lanes: LaneSettings {

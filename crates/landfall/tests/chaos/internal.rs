@@ -108,7 +108,7 @@ impl Surroundings {
             ("LANDFALL_ENGINE__SWEEP_MS", "200".into()),
             ("LANDFALL_ENGINE__RETRY_MS", "50".into()),
             ("LANDFALL_ENGINE__RETRY_MAX_MS", "1000".into()),
-            ("LANDFALL_LOG__LEVEL", "warn,landfall_engine::line=off".into()),
+            ("LANDFALL_LOG__LEVEL", "warn,landfall_engine::active_rail=off".into()),
         ];
         let variables = variables.map(|(name, text)| (name.to_owned(), text));
         let variables = variables.into_iter().chain(more).collect();

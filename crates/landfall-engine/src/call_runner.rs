@@ -24,8 +24,8 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
+use crate::active_rail::{ActiveRail, Alerts};
 use crate::engine::Core;
-use crate::line::{Alerts, Line};
 use crate::schedule;
 use crate::status::RailStatus;
 use crate::sweeper::REVIEW_MAX;
@@ -39,7 +39,7 @@ const TRAIL_DOUBTS: u32 = 10;
 const FIRST_CALL_MS: u64 = 5_000;
 
 /// A rail of services at work.
-pub(crate) struct Errands {
+pub(crate) struct CallRunner {
     core: Arc<Core>,
     courier: Arc<dyn Courier>,
     busy: Mutex<HashSet<TransferId>>,
@@ -74,9 +74,9 @@ impl Moment {
     }
 }
 
-impl Errands {
-    pub fn new(core: Arc<Core>, courier: Arc<dyn Courier>) -> Errands {
-        Errands {
+impl CallRunner {
+    pub fn new(core: Arc<Core>, courier: Arc<dyn Courier>) -> CallRunner {
+        CallRunner {
             alerts: Alerts::new(core.clock.clone()),
             core,
             courier,
@@ -91,21 +91,21 @@ impl Errands {
     }
 
     /// Takes one up unless it is being worked on, or there is no room: then false.
-    fn take_up(self: &Arc<Errands>, transfer: Transfer) -> bool {
+    fn take_up(self: &Arc<CallRunner>, transfer: Transfer) -> bool {
         let id = transfer.id;
         let mut busy = self.busy.lock();
         if busy.contains(&id) {
             return true;
         }
-        if busy.len() >= self.core.settings.errands_max {
+        if busy.len() >= self.core.settings.calls_max {
             return false;
         }
         busy.insert(id);
         drop(busy);
-        let leave = Leave { errands: self.clone(), id };
+        let leave = Leave { runner: self.clone(), id };
         let mut tasks = self.tasks.lock();
         while tasks.try_join_next().is_some() {}
-        tasks.spawn(async move { leave.errands.run(transfer).await });
+        tasks.spawn(async move { leave.runner.run(transfer).await });
         true
     }
 
@@ -361,18 +361,18 @@ pub(crate) fn ruled_move(
 
 /// Lets a transfer be taken up again, also when its task died.
 struct Leave {
-    errands: Arc<Errands>,
+    runner: Arc<CallRunner>,
     id: TransferId,
 }
 
 impl Drop for Leave {
     fn drop(&mut self) {
-        self.errands.busy.lock().remove(&self.id);
+        self.runner.busy.lock().remove(&self.id);
     }
 }
 
 #[async_trait]
-impl Line for Errands {
+impl ActiveRail for CallRunner {
     fn rail(&self) -> RailName {
         self.courier.name()
     }
@@ -418,11 +418,11 @@ impl Line for Errands {
     }
 
     fn capacity(&self) -> usize {
-        self.core.settings.errands_max
+        self.core.settings.calls_max
     }
 
     fn room(&self) -> usize {
-        self.core.settings.errands_max.saturating_sub(self.busy.lock().len())
+        self.core.settings.calls_max.saturating_sub(self.busy.lock().len())
     }
 
     fn is_able(&self) -> bool {

@@ -1,4 +1,4 @@
-//! The front desk: takes submissions and answers questions.
+//! What clients ask for: takes submissions and answers questions.
 //!
 //! **Invariant:** a submission is answered after the commit that survives `kill -9`.
 //! Not here: HTTP (`landfall-api`), validation of a rail's fields (`landfall_core::near`).
@@ -107,7 +107,7 @@ impl Engine {
         let fingerprint = submission.payload.fingerprint();
         let mut fresh =
             NewTransfer::begin(scope, fingerprint, submission.payload, first, events, now_ms)
-                .expect("every machine begins with its line's first events");
+                .expect("every machine begins with its rail's first events");
         fresh.due_ms = Some(now_ms + self.settings().hint_grace_ms);
         Ok(fresh)
     }
@@ -115,8 +115,8 @@ impl Engine {
     /// Whether a new transfer can be taken at all, by what its rail knows. Asked before
     /// [`Engine::submit`] where a refusal should name the field to blame.
     pub async fn screen(&self, payload: &Payload) -> Result<(), BadField> {
-        match self.line(payload.rail()) {
-            Some(line) => line.screen(payload).await,
+        match self.active(payload.rail()) {
+            Some(active) => active.screen(payload).await,
             None => Ok(()),
         }
     }

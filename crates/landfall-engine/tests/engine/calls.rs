@@ -387,7 +387,7 @@ async fn a_crash_in_the_middle_of_a_call_is_found_by_the_sweeper() {
 
 #[tokio::test(start_paused = true)]
 async fn more_than_there_is_room_for_waits_in_the_queue_or_the_store() {
-    let town = Town::with(Settings { errands_max: 2, ..Settings::default() }).await;
+    let town = Town::with(Settings { calls_max: 2, ..Settings::default() }).await;
     for n in 0..40 {
         town.submit(&format!("k{n}")).await;
     }

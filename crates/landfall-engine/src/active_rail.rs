@@ -1,8 +1,8 @@
 //! One rail at work, as the rest of the engine sees it.
 //!
 //! There are two kinds: [`crate::runner::Runner`] lands signed attempts on a ledger, and
-//! [`crate::errands::Errands`] makes calls that may be repeated. Nothing else in the engine knows
-//! which is which.
+//! [`crate::call_runner::CallRunner`] makes calls that may be repeated. Nothing else in the engine
+//! knows which is which.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::status::{Alert, RailStatus};
 
 /// One rail at work.
 #[async_trait]
-pub(crate) trait Line: Send + Sync {
+pub(crate) trait ActiveRail: Send + Sync {
     fn rail(&self) -> RailName;
 
     /// The events that go into the first commit of a transfer.

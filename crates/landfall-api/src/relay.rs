@@ -12,7 +12,7 @@ use landfall_engine::{Engine, Snapshot, Submission, SubmitError};
 
 /// Takes submissions and answers questions. What each method means is said at [`Engine`].
 #[async_trait]
-pub trait Desk: Send + Sync + 'static {
+pub trait Relay: Send + Sync + 'static {
     async fn submit(&self, batch: Vec<Submission>) -> Result<Vec<Accepted>, SubmitError>;
     async fn screen(&self, payload: &Payload) -> Result<(), BadField>;
     async fn find(
@@ -34,7 +34,7 @@ pub trait Desk: Send + Sync + 'static {
 }
 
 #[async_trait]
-impl Desk for Engine {
+impl Relay for Engine {
     async fn submit(&self, batch: Vec<Submission>) -> Result<Vec<Accepted>, SubmitError> {
         Engine::submit(self, batch).await
     }
