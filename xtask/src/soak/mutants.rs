@@ -1,12 +1,15 @@
 //! `cargo xtask soak mutants`: small changes to the code on which a payment's safety rests, one at
 //! a time, and whether a test notices.
 //!
-//! Each file's mutants are cut into shards. A shard is tried with the tests of the crates that know
-//! the file; what survives them is tried once more in simulated worlds. What survives those too
-//! must be in the table of docs/exactly-once.md, with the reason why it is harmless.
+//! Each file's mutants are cut into shards. A shard is tried with its crate's own unit tests; what
+//! survives them, with all tests of the crates that know the file; what is left, in simulated
+//! worlds. What survives those too must be in the table of docs/exactly-once.md, with the reason why
+//! it is harmless. All of it happens in a copy of the sources, `target/mutants/tree`, which stays
+//! where it is: what was built of it is good for the next mutant, and nobody's work is disturbed.
 //! A shard that is done is not run again until its file changes: its results are in
 //! `target/mutants/FILE/K-of-N`, in cargo-mutants' own form.
 
+use std::collections::BTreeSet;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -24,6 +27,8 @@ const SHARD_MUTANTS: usize = 25;
 /// Patience for the tests of one mutant, in seconds: several times what the slowest crate takes on
 /// a busy machine. What takes longer is noticed, too: by whoever waits.
 const TIMEOUT_S: &str = "600";
+/// The copy in which the sources are changed.
+const TREE: &str = "target/mutants/tree";
 /// Where what may survive is listed.
 const LISTED: &str = "docs/exactly-once.md";
 /// Worlds that the rest is tried in: whole relays, fooled in one way, and a few seeds of torture.
@@ -156,9 +161,39 @@ fn parts_of(count: usize) -> Result<usize> {
 fn mutants(root: &Path, file: &str) -> Command {
     let mut command = cargo(root);
     command.args(["mutants", "--no-config", "--colors", "never"]);
-    let package = file.split('/').next().unwrap_or_default();
-    command.args(["--package", package, "--file"]).arg(format!("crates/{file}"));
+    command.args(["--package", package(file), "--file"]).arg(format!("crates/{file}"));
     command
+}
+
+/// The crate that a file belongs to.
+fn package(file: &str) -> &str {
+    file.split('/').next().unwrap_or_default()
+}
+
+/// Brings the copy of the sources up to date, and heals what an interrupted run has left in it. A
+/// file that is the same is not touched, or all would be built anew.
+fn copy(root: &Path) -> Result<()> {
+    let mut list = Command::new("git");
+    list.current_dir(root).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
+    let (now, list) = (output(&mut list)?, root.join(TREE).with_extension("list"));
+    let before = std::fs::read_to_string(&list).unwrap_or_default();
+    let names = |text: &str| -> BTreeSet<String> {
+        text.split_terminator('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect()
+    };
+    let there = names(&now).into_iter().filter(|name| root.join(name).is_file());
+    let there: BTreeSet<String> = there.collect();
+    for gone in names(&before).difference(&there) {
+        let _ = std::fs::remove_file(root.join(TREE).join(gone));
+    }
+    for name in &there {
+        let (from, to) = (root.join(name), root.join(TREE).join(name));
+        let text = std::fs::read(&from).with_context(|| name.clone())?;
+        if std::fs::read(&to).ok().as_ref() != Some(&text) {
+            std::fs::create_dir_all(to.parent().context("a file in a folder")?)?;
+            std::fs::write(&to, text).with_context(|| to.display().to_string())?;
+        }
+    }
+    Ok(std::fs::write(list, Vec::from_iter(there).join("\0"))?)
 }
 
 impl Shard<'_> {
@@ -174,15 +209,17 @@ impl Shard<'_> {
             std::fs::remove_dir_all(&self.folder).context("results of the file as it was")?;
         }
         std::fs::create_dir_all(&self.folder)?;
-        let packages = self.packages.iter().flat_map(|name| ["--test-package", name]);
-        let mut tests = self.command(root, !fresh);
-        tests.args(packages).args(["--", "--tests"]);
-        finish(&mut tests)?;
+        copy(root)?;
+        let own = ["--test-package", package(self.file), "--", "--lib"];
+        finish(self.command(root, !fresh).args(own))?;
         let is_listed = |mutant: &String| listed.contains(&named(mutant));
-        if !self.survivors()?.iter().all(is_listed) {
-            let mut worlds = self.command(root, true);
-            worlds.args(["--test-package", "landfall-sim", "--"]).args(WORLDS);
-            finish(&mut worlds)?;
+        let packages = self.packages.iter().flat_map(|name| ["--test-package", name]);
+        let packages: Vec<&str> = packages.chain(["--", "--tests"]).collect();
+        let worlds = [&["--test-package", "landfall-sim", "--"], &WORLDS[..]].concat();
+        for tests in [packages, worlds] {
+            if !self.survivors()?.iter().all(is_listed) {
+                finish(self.command(root, true).args(tests))?;
+            }
         }
         std::fs::write(self.folder.join("done"), digest(root, self.file)?)?;
         Ok(())
@@ -190,14 +227,16 @@ impl Shard<'_> {
 
     /// The tool on this shard; `rest`: only what was not noticed before.
     fn command(&self, root: &Path, rest: bool) -> Command {
-        let mut command = mutants(root, self.file);
-        command.args(["--no-times", "--timeout", TIMEOUT_S, "--output"]).arg(&self.folder);
+        let mut command = mutants(&root.join(TREE), self.file);
+        command.args(["--in-place", "--no-times", "--timeout", TIMEOUT_S, "--output"]);
+        command.arg(&self.folder);
         command.arg("--shard").arg(format!("{}/{}", self.part, self.parts));
         if rest {
             command.arg("--iterate");
         }
-        // Copies of the sources share what was built of others' crates.
         command.env("CARGO_TARGET_DIR", root.join("target/mutants/build"));
+        // Nobody looks where a mutant fell; linking is what takes the time.
+        command.env("CARGO_PROFILE_DEV_DEBUG", "false");
         command
     }
 
