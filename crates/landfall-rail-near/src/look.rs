@@ -229,8 +229,8 @@ impl Looker {
             }
         }
         let quorum = nodes.endpoints.quorum();
-        let contested = !seen.is_empty() || !attempt.sightings.is_empty();
-        let outvoted = contested && witnesses.len() >= quorum && wound::is(Wound::SightingOutvoted);
+        let is_contested = !(seen.is_empty() && attempt.sightings.is_empty());
+        let outvoted = is_contested && is_outvoted(witnesses.len(), quorum);
         let seen = match seen.is_empty() || outvoted {
             true => None,
             false => Some(self.weigh(nodes, attempt, stored, seen).await?),
@@ -324,6 +324,11 @@ impl Looker {
             _ => adrift(text),
         }
     }
+}
+
+/// The mistake of a wounded build: so many others do not know it.
+fn is_outvoted(others: usize, quorum: usize) -> bool {
+    others >= quorum && wound::is(Wound::SightingOutvoted)
 }
 
 /// The mistake of a wounded build: one node does not know it and a later one landed, so it is
