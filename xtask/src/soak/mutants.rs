@@ -3,9 +3,10 @@
 //!
 //! Each file's mutants are cut into shards. A shard is tried with its crate's own unit tests; what
 //! survives them, with all tests of the crates that know the file; what is left, in simulated
-//! worlds. What survives those too must be in the table of docs/exactly-once.md, with the reason why
-//! it is harmless. All of it happens in a copy of the sources, `target/mutants/tree`, which stays
-//! where it is: what was built of it is good for the next mutant, and nobody's work is disturbed.
+//! worlds. What survives those too must be in the table of docs/exactly-once.md, with the reason
+//! why it is harmless. All of it happens in a copy of the sources, `target/mutants/tree`, which
+//! stays where it is: what was built of it is good for the next mutant, and nobody's work is
+//! disturbed.
 //! A shard that is done is not run again until its file changes: its results are in
 //! `target/mutants/FILE/K-of-N`, in cargo-mutants' own form.
 

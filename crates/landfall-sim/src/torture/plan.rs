@@ -199,16 +199,17 @@ impl Plan {
         plan.mind_changed = rate(rng, 0.5);
         plan.draw_past(rng);
         plan.window = [1, 1, 1, 1, 2, 6][rng.random_range(0..6)];
-        if plan.amnesia > 0.0 && rng.random_bool(QUIET_WITH_AMNESIA) {
-            plan.quieten();
-        }
+        plan.quieten(rng);
         plan.sharpen();
         plan
     }
 
-    /// Little else goes wrong on the ledger than lost memories: what tells two attempts of a lane in
-    /// one block apart takes a while, and one key.
-    fn quieten(&mut self) {
+    /// Where memories are lost, little else goes wrong on some ledgers: what tells two attempts of
+    /// a lane in one block apart takes a while, and one key.
+    fn quieten(&mut self, rng: &mut StdRng) {
+        if self.amnesia == 0.0 || !rng.random_bool(QUIET_WITH_AMNESIA) {
+            return;
+        }
         let keep = self.clone();
         *self = Plan {
             seed: keep.seed,
