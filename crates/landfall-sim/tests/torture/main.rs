@@ -11,7 +11,7 @@ use landfall_sim::torture::{Failure, Options, run};
 /// A wound must be found within this many seeds.
 const SEEDS_MAX: u64 = 500;
 
-/// Wounds that no world shows, each with the test that falls with it.
+/// Wounds that worlds show seldom or never, each with the test that falls with it.
 const SHOWN_BY_A_TEST: [(Wound, &str); 8] = [
     (
         Wound::BehindIgnored,
