@@ -229,8 +229,8 @@ impl Looker {
             }
         }
         let quorum = nodes.endpoints.quorum();
-        let is_contested = !(seen.is_empty() && attempt.sightings.is_empty());
-        let outvoted = is_contested && is_outvoted(witnesses.len(), quorum);
+        let sightings = seen.len() + attempt.sightings.len();
+        let outvoted = is_outvoted(sightings, witnesses.len(), quorum);
         let seen = match seen.is_empty() || outvoted {
             true => None,
             false => Some(self.weigh(nodes, attempt, stored, seen).await?),
@@ -327,8 +327,8 @@ impl Looker {
 }
 
 /// The mistake of a wounded build: so many others do not know it.
-fn is_outvoted(others: usize, quorum: usize) -> bool {
-    others >= quorum && wound::is(Wound::SightingOutvoted)
+fn is_outvoted(sightings: usize, others: usize, quorum: usize) -> bool {
+    sightings > 0 && others >= quorum && wound::is(Wound::SightingOutvoted)
 }
 
 /// The mistake of a wounded build: one node does not know it and a later one landed, so it is
