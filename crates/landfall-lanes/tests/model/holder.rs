@@ -99,8 +99,8 @@ impl Holder {
         !waits || before.is_none_or(|before| before.departed)
     }
 
-    /// One whose epoch is over. Whatever it believes, it may do, so that nothing need be known of it
-    /// but what it has stored and thinks that nobody has sent.
+    /// One whose epoch is over. Whatever it believes, it may do: nothing need be known of it but
+    /// what it has stored and thinks that nobody has sent.
     pub fn become_stale(&mut self) {
         self.recovered = true;
         self.aboard.retain(|boarded| boarded.fresh);

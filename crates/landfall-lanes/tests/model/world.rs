@@ -112,8 +112,8 @@ impl World {
         }
     }
 
-    /// Whether it makes a difference when it arrives. What is refused now is refused later, too, and
-    /// a fate once proven stays so: to be late with either is to have been paused before.
+    /// Whether it makes a difference when it arrives. What is refused now is refused later, too,
+    /// and a fate once proven stays so: to be late with either is to have been paused before.
     fn may_matter(&self, write: Write) -> bool {
         let may_be_stored = match write {
             Write::Open { pays: Some(transfer), .. } => {
