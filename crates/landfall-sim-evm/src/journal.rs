@@ -22,6 +22,8 @@ pub enum Entry {
     Block {
         #[serde(rename = "t")]
         timestamp: u64,
+        #[serde(rename = "f")]
+        base_fee: u64,
         #[serde(rename = "x", default, skip_serializing_if = "Vec::is_empty")]
         transactions: Vec<Bytes>,
     },
@@ -33,6 +35,7 @@ impl From<&Block> for Entry {
     fn from(block: &Block) -> Entry {
         Entry::Block {
             timestamp: block.header.timestamp,
+            base_fee: block.header.base_fee_per_gas.unwrap_or_default(),
             transactions: block.transactions.iter().map(|one| one.raw.clone()).collect(),
         }
     }
@@ -88,10 +91,11 @@ impl Journal {
 fn apply(ledger: &mut Option<Ledger>, entry: Entry, nodes: usize) -> io::Result<()> {
     match (ledger.as_mut(), entry) {
         (None, Entry::Genesis(genesis)) => *ledger = Some(Ledger::new(*genesis, nodes)),
-        (Some(ledger), Entry::Block { timestamp, transactions }) => {
+        (Some(ledger), Entry::Block { timestamp, base_fee, transactions }) => {
             let chain_id = ledger.genesis().chain_id;
             let read = |raw| Transaction::read(raw, chain_id).map(Arc::new);
             let transactions: Result<Vec<_>, String> = transactions.into_iter().map(read).collect();
+            ledger.force_base_fee(base_fee);
             ledger.append(timestamp, transactions.map_err(io::Error::other)?);
         }
         (Some(ledger), Entry::Cut(depth)) => {

@@ -25,7 +25,8 @@ pub enum CallError {
 impl Ledger {
     /// The block after the head, with what of the chosen fits in it.
     pub(super) fn execute(&mut self, timestamp: u64, chosen: Vec<Arc<Transaction>>) -> Block {
-        let base_fee = self.next_base_fee(self.head());
+        let base_fee = self.coming_base_fee();
+        self.forced_base_fee = None;
         let number = self.height() + 1;
         let mut block = (Vec::new(), Vec::<Receipt>::new());
         for transaction in chosen {

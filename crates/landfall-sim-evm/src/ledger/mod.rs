@@ -58,6 +58,8 @@ pub struct Ledger {
     pools: Vec<Pool>,
     /// By hash: number of the block.
     landed: HashMap<B256, u64>,
+    /// What the next block charges, whatever the rule says.
+    forced_base_fee: Option<u64>,
 }
 
 impl Ledger {
@@ -74,7 +76,8 @@ impl Ledger {
         };
         let pools = (0..nodes).map(|_| Pool::default()).collect();
         let blocks = vec![Block::new(first, Vec::new(), Vec::new())];
-        Ledger { genesis, blocks, slots, pools, landed: HashMap::new() }
+        let landed = HashMap::new();
+        Ledger { genesis, blocks, slots, pools, landed, forced_base_fee: None }
     }
 
     pub fn genesis(&self) -> &Genesis {
@@ -110,6 +113,15 @@ impl Ledger {
         let Header { gas_used, gas_limit, base_fee_per_gas, .. } = block.header;
         let base_fee = base_fee_per_gas.unwrap_or(FIRST_BASE_FEE);
         calc_next_block_base_fee(gas_used, gas_limit, base_fee, BaseFeeParams::ethereum())
+    }
+
+    /// The next block charges this, without warning.
+    pub fn force_base_fee(&mut self, base_fee: u64) {
+        self.forced_base_fee = Some(base_fee);
+    }
+
+    fn coming_base_fee(&self) -> u64 {
+        self.forced_base_fee.unwrap_or_else(|| self.next_base_fee(self.head()))
     }
 
     pub fn around(&self, timestamp: u64) -> Around {
@@ -162,10 +174,15 @@ impl Ledger {
         self.pools[node].retain(pass);
     }
 
+    /// What the node would put in the next block, best paid first, each sender's in order.
+    pub fn best(&self, node: usize) -> Vec<Arc<Transaction>> {
+        let head = self.height();
+        self.pools[node].best(self.coming_base_fee(), |from| self.nonce_at(head, from))
+    }
+
     /// Makes a block of the best that the node has.
     pub fn produce(&mut self, node: usize, timestamp: u64) -> &Block {
-        let (head, base_fee) = (self.height(), self.next_base_fee(self.head()));
-        let best = self.pools[node].best(base_fee, |from| self.nonce_at(head, from));
+        let best = self.best(node);
         self.append(timestamp, best)
     }
 

@@ -6,7 +6,7 @@
 //! | file | methods |
 //! |---|---|
 //! | `blocks` | eth_blockNumber, eth_getBlockByNumber, eth_getBlockByHash, fees |
-//! | `transactions` | eth_sendRawTransaction, eth_getTransaction*, eth_getLogs |
+//! | `transactions` | eth_sendRawTransaction, eth_getTransaction*, receipts, eth_getLogs |
 //! | `state` | balances, nonces, code, eth_call, eth_estimateGas |
 
 mod blocks;
@@ -177,6 +177,7 @@ fn dispatch(node: &mut Node<'_>, method: &str, params: Params<'_>) -> Result<Val
         "eth_sendRawTransaction" => transactions::send(node, params),
         "eth_getTransactionByHash" => transactions::by_hash(node, params),
         "eth_getTransactionReceipt" => transactions::receipt(node, params),
+        "eth_getBlockReceipts" => transactions::receipts(node, params),
         "eth_getLogs" => transactions::logs(node, params),
         other => {
             let message = format!("the method {other} does not exist/is not available");

@@ -32,6 +32,13 @@ pub fn receipt(node: &Node<'_>, params: Params<'_>) -> Result<Value, Failure> {
     Ok(landed.map_or(Value::Null, |(block, at)| receipt_body(block, at)))
 }
 
+/// All of a block.
+pub fn receipts(node: &Node<'_>, params: Params<'_>) -> Result<Value, Failure> {
+    let block = node.block_named(params.get(0)?)?;
+    let all = |block: &Block| (0..block.receipts.len()).map(|at| receipt_body(block, at)).collect();
+    Ok(block.map_or(Value::Null, all))
+}
+
 /// As a node shows it, in a block or in its pool.
 pub fn transaction_body(transaction: &Transaction, landed: Option<(&Block, usize)>) -> Value {
     let envelope = &transaction.envelope;

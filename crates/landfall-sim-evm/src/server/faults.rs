@@ -26,6 +26,8 @@ pub struct Faults {
     pub forget: f64,
     /// Per block and transaction in the node's pool: it is dropped.
     pub drop: f64,
+    /// Per block that the node makes: it takes senders in any order, whatever they pay.
+    pub reorder: f64,
     /// Per block: one to three of the last blocks fall off, and what was in them is in the pools
     /// again. The greatest of all nodes' counts.
     pub reorg: f64,
@@ -49,6 +51,7 @@ pub struct FaultsPatch {
     garbage: Option<f64>,
     forget: Option<f64>,
     drop: Option<f64>,
+    reorder: Option<f64>,
     reorg: Option<f64>,
     lag_blocks: Option<u64>,
     down: Option<Switch>,
@@ -73,7 +76,7 @@ impl FaultsPatch {
         Ok(())
     }
 
-    fn probabilities(&self) -> [(&'static str, Option<f64>); 9] {
+    fn probabilities(&self) -> [(&'static str, Option<f64>); 10] {
         [
             ("lose_request", self.lose_request),
             ("lose_answer", self.lose_answer),
@@ -83,6 +86,7 @@ impl FaultsPatch {
             ("garbage", self.garbage),
             ("forget", self.forget),
             ("drop", self.drop),
+            ("reorder", self.reorder),
             ("reorg", self.reorg),
         ]
     }
@@ -97,6 +101,7 @@ impl FaultsPatch {
         set(&mut faults.garbage, self.garbage);
         set(&mut faults.forget, self.forget);
         set(&mut faults.drop, self.drop);
+        set(&mut faults.reorder, self.reorder);
         set(&mut faults.reorg, self.reorg);
         faults.slow_ms = self.slow_ms.unwrap_or(faults.slow_ms);
         faults.lag_blocks = self.lag_blocks.unwrap_or(faults.lag_blocks);
@@ -152,6 +157,11 @@ impl Dice {
     pub fn fall(&mut self, faults: &[Faults], deepest: u64) -> u64 {
         let greatest = faults.iter().map(|faults| faults.reorg).fold(0.0, f64::max);
         if self.happens(greatest) { self.0.random_range(1..=deepest) } else { 0 }
+    }
+
+    /// Any number below `end`, which is not 0.
+    pub fn below(&mut self, end: usize) -> usize {
+        self.0.random_range(0..end)
     }
 
     pub fn happens(&mut self, probability: f64) -> bool {

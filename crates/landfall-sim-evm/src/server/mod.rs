@@ -26,7 +26,7 @@ pub use faults::{Dice, Faults, FaultsPatch, Fortune};
 use super::journal::{Entry, Journal};
 use super::keys;
 use super::ledger::natives::{COUNTER, FORWARDER};
-use super::ledger::{FINAL_BLOCKS, Genesis, Ledger};
+use super::ledger::{FINAL_BLOCKS, Genesis, Ledger, Transaction};
 
 /// No known network's.
 pub const CHAIN_ID: u64 = 1_337_001;
@@ -254,7 +254,11 @@ impl World {
             chain.ledger.keep_pooled(node, |_| !dice.happens(faults.drop));
         }
         let node = (chain.ledger.height() % faults.len() as u64) as usize;
-        chain.ledger.produce(node, now_s);
+        let mut chosen = chain.ledger.best(node);
+        if dice.happens(faults[node].reorder) {
+            chosen = reordered(chosen, &mut dice);
+        }
+        chain.ledger.append(now_s, chosen);
         chain.note()?;
         if faults.len() > 1 {
             chain.ledger.gossip();
@@ -264,6 +268,17 @@ impl World {
             depth => chain.reorg(depth, false).map(|_| ()),
         }
     }
+}
+
+/// Senders in any order, each one's transactions in theirs.
+fn reordered(mut chosen: Vec<Arc<Transaction>>, dice: &mut Dice) -> Vec<Arc<Transaction>> {
+    let mut other = Vec::with_capacity(chosen.len());
+    while !chosen.is_empty() {
+        let from = chosen[dice.below(chosen.len())].from;
+        let first = chosen.iter().position(|one| one.from == from).unwrap_or(0);
+        other.push(chosen.remove(first));
+    }
+    other
 }
 
 fn now_s() -> u64 {

@@ -8,6 +8,7 @@
 //!   of all; what is not given stays. The fields are those of [`super::Faults`].
 //! - `POST /sim/reorg` `{depth, drop?}`: the last blocks, none of them final, give way to as many
 //!   empty ones; their transactions go back to the pools unless `drop`. Answers `{dropped}`.
+//! - `POST /sim/spike` `{base_fee}`: the next block charges so many wei per gas, without warning.
 //! - `POST /sim/drop` `{hash?, node?}`: takes one transaction, or all, out of one node's pool, or
 //!   all nodes'. Answers `{dropped}`.
 
@@ -33,6 +34,7 @@ pub fn router(world: Arc<World>) -> Router {
         .route("/sim/stats", get(stats))
         .route("/sim/faults", get(faults).post(set_faults))
         .route("/sim/reorg", post(reorg))
+        .route("/sim/spike", post(spike))
         .route("/sim/drop", post(drop_pooled))
         .with_state(world)
 }
@@ -105,6 +107,16 @@ async fn reorg(State(world): Sim, Json(body): Json<ReorgBody>) -> Response {
         Ok(dropped) => Json(json!({ "dropped": dropped })).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
+}
+
+#[derive(Deserialize)]
+struct SpikeBody {
+    base_fee: u64,
+}
+
+async fn spike(State(world): Sim, Json(body): Json<SpikeBody>) -> Json<Value> {
+    world.chain.lock().ledger.force_base_fee(body.base_fee);
+    Json(json!({ "base_fee": body.base_fee }))
 }
 
 #[derive(Deserialize)]

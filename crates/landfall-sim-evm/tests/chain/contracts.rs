@@ -1,6 +1,6 @@
 //! The natives: the counter, and the forwarder before it.
 
-use alloy_primitives::{Address, Bytes, U256, aliases::U48, hex};
+use alloy_primitives::{Address, Bytes, Signature, U256, aliases::U48, hex, uint};
 use alloy_sol_types::{SolCall, SolError, SolEvent, SolStruct};
 use landfall_sim_evm::ledger::natives::{
     COUNTER, Counter, FORWARDER, ForwardRequest, ForwardRequestData, Forwarder, domain,
@@ -32,6 +32,13 @@ fn request(user: &Wallet, nonce: u64, deadline: u64) -> ForwardRequestData {
 
 fn execute(request: ForwardRequestData) -> Vec<u8> {
     Forwarder::executeCall { request }.abi_encode()
+}
+
+/// The same signature with its `s` on the other side of the curve, which recovers the same signer.
+fn other_form(signature: &Bytes) -> Bytes {
+    let order = uint!(0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141_U256);
+    let signature = Signature::from_raw(signature).unwrap();
+    Signature::new(signature.r(), order - signature.s(), !signature.v()).as_bytes().into()
 }
 
 #[test]
@@ -85,6 +92,11 @@ fn the_forwarder_refuses_in_the_contracts_own_errors() {
     let other_nonce = request(&user, 1, now_s + 60);
     let invalid = Forwarder::ERC2771ForwarderInvalidSigner::SELECTOR.to_vec();
     check(&mut world, other_nonce, invalid);
+    let mut twisted = request(&user, 0, now_s + 60);
+    twisted.signature = other_form(&twisted.signature);
+    let nobody =
+        Forwarder::ERC2771ForwarderInvalidSigner { signer: Address::ZERO, from: user.address };
+    check(&mut world, twisted, nobody.abi_encode());
     let valued = ForwardRequestData { value: U256::from(1), ..request(&user, 0, now_s + 60) };
     let mismatched = Forwarder::ERC2771ForwarderMismatchedValue {
         requestedValue: U256::from(1),

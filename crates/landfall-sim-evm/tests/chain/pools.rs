@@ -118,3 +118,19 @@ fn what_only_one_node_has_is_told_on() {
     world.mine(1);
     assert_eq!(world.status(&hash).as_deref(), Some("0x1"));
 }
+
+#[test]
+fn a_spike_of_the_base_fee_lets_wait_what_was_priced_before_it() {
+    let (mut world, alice) = (World::new(1), Wallet::new(0));
+    world.ledger.force_base_fee((4 * GWEI) as u64);
+    let hash = world.send(0, &alice.raw(payment(0, alice.address))).unwrap();
+    world.mine(0);
+    assert_eq!(world.status(&hash), None);
+    while world.status(&hash).is_none() {
+        world.mine(0);
+    }
+    let receipts = world.get("eth_getBlockReceipts", json!(["latest"]));
+    assert_eq!(receipts[0], world.get("eth_getTransactionReceipt", json!([hash])));
+    // Empty blocks bring it down by an eighth each: 3.5, then 3.06, then below 3 with its tip.
+    assert!(world.ledger.height() > 3);
+}
