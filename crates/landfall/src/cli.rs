@@ -384,6 +384,8 @@ pub struct TortureArguments {
 pub enum Ledger {
     /// A simulated NEAR with a token, a relay account and its keys, announced in one JSON line.
     Near(SimArguments),
+    /// A simulated EVM chain with a forwarder, a counter and signers, announced in one JSON line.
+    Evm(crate::sim::EvmArguments),
     /// Two account services, funding and trading, with faults, announced in one JSON line.
     Services(ServicesArguments),
 }

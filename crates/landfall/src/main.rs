@@ -75,6 +75,7 @@ async fn run(command: Command) -> Result<()> {
         Command::Dev(arguments) => dev::run(&arguments).await,
         Command::Serve(arguments) => serve::run(&arguments).await,
         Command::Sim { ledger: Ledger::Near(arguments) } => sim::run(&arguments).await,
+        Command::Sim { ledger: Ledger::Evm(arguments) } => sim::run_evm(&arguments).await,
         Command::Sim { ledger: Ledger::Services(arguments) } => ledger::simulate(&arguments).await,
         Command::Ledger(arguments) => ledger::run(&arguments).await,
         Command::Check(arguments) => check::run(&arguments).await,

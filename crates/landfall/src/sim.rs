@@ -1,6 +1,12 @@
-//! `landfall sim near`: a simulated ledger on its own, until it is told to leave.
+//! `landfall sim near` and `landfall sim evm`: a simulated ledger on its own, until it is told to
+//! leave.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
 use landfall_sim::near::{SimConfig, SimNear};
+use landfall_sim_evm::SimEvm;
 
 use crate::cli::{SimArguments, Switch};
 use crate::failure::{Failure, Result};
@@ -26,11 +32,48 @@ pub async fn run(arguments: &SimArguments) -> Result<()> {
 }
 
 pub async fn start(config: SimConfig) -> Result<SimNear> {
-    SimNear::start(config).await.map_err(|error| {
-        let cause = std::error::Error::source(&error).map(ToString::to_string);
-        Failure::Unable(match cause {
-            Some(cause) => format!("{error} ({cause})"),
-            None => error.to_string(),
-        })
+    SimNear::start(config).await.map_err(unable)
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct EvmArguments {
+    /// Where the first node listens; further nodes take free ports beside it.
+    #[arg(long, default_value = "127.0.0.1:8545")]
+    listen: SocketAddr,
+    /// How many nodes serve the same chain, each with a pool of its own.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=16))]
+    nodes: u64,
+    /// Milliseconds between blocks.
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    block_ms: u64,
+    /// Accounts with funds, whose keys are told.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    signers: u64,
+    /// Keeps the chain across restarts.
+    #[arg(long)]
+    state: Option<PathBuf>,
+}
+
+pub async fn run_evm(arguments: &EvmArguments) -> Result<()> {
+    let mut leave = Leave::new()?;
+    let config = landfall_sim_evm::SimConfig {
+        listen: arguments.listen,
+        nodes: arguments.nodes as usize,
+        signers: arguments.signers as usize,
+        block_ms: arguments.block_ms,
+        state: arguments.state.clone(),
+        ..landfall_sim_evm::SimConfig::default()
+    };
+    let simulated = SimEvm::start(config).await.map_err(unable)?;
+    show::say(&simulated.announcement().to_string());
+    leave.asked().await;
+    simulated.shutdown().await;
+    Ok(())
+}
+
+fn unable(error: impl std::error::Error) -> Failure {
+    Failure::Unable(match error.source() {
+        Some(cause) => format!("{error} ({cause})"),
+        None => error.to_string(),
     })
 }

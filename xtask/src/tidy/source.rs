@@ -18,11 +18,12 @@ const CLOCKS: [&str; 4] = [
 ];
 
 /// Where they may be used, and why.
-const CLOCKS_ALLOWED: [(&str, &str); 5] = [
+const CLOCKS_ALLOWED: [(&str, &str); 6] = [
     ("crates/landfall-conformance/src/lifecycles", "measures real time"),
     ("crates/landfall-lanes/src/clock.rs", "is the clock"),
     ("crates/landfall-servers/src/server.rs", "waits for other processes"),
     ("crates/landfall-sim/src/near/server", "makes blocks in real time"),
+    ("crates/landfall-sim-evm/src/server", "makes blocks in real time"),
     ("xtask/", "measures real time"),
 ];
 

@@ -3,6 +3,7 @@
 //! Every test has its own processes on free ports with folders of their own, and they end with it.
 
 mod by_hand;
+mod chain;
 mod dev;
 mod doors;
 mod failover;
