@@ -6,6 +6,7 @@ use std::time::Duration;
 use landfall_core::Clock;
 use landfall_core::ledger::Manner;
 use landfall_core::near::Terms;
+use landfall_core::rail::Pace;
 use landfall_rail_near::{Key, Limits, NearRail, NearSettings, TGAS};
 use landfall_rpc::{BreakerSettings, Endpoints, HttpTransport, Settings as RpcSettings};
 use serde_json::{Value, json};
@@ -138,6 +139,12 @@ pub fn near_intake(config: &Config, network: &str, clock: Arc<dyn Clock>) -> Res
         },
         deposit_max: u128::from(near.deposit_max_millinear) * MILLINEAR,
         broadcast_timeout: Duration::from_millis(near.rpc_timeout_ms),
+        pace: Pace {
+            batch_max: near.batch_max as usize,
+            linger_ms: near.linger_ms,
+            prepare_retries: number(engine.registration_retries),
+            pay_retries: number(engine.transfer_retries),
+        },
         manner: Manner {
             fence_after_ms: engine.fence_after_ms,
             finality_ms: engine.fence_after_ms,
