@@ -22,6 +22,26 @@ pub struct Funds {
     pub native_floor: u128,
 }
 
+/// How a rail's transfers are batched, and how often each is tried. The rail's own settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// Most transfers in one attempt, within what fits ([`Rail::fit`]).
+    pub batch_max: usize,
+    /// How long a batch waits for company.
+    pub linger_ms: u64,
+    /// Charged failures before a preparation is given up.
+    pub prepare_retries: u32,
+    /// Charged failures before a payment is given up.
+    pub pay_retries: u32,
+}
+
+impl Default for Pace {
+    /// A hundred at a time, as NEAR takes; 20 ms cost a client nothing beside a block of 600 ms.
+    fn default() -> Pace {
+        Pace { batch_max: 100, linger_ms: 20, prepare_retries: 10, pay_retries: 10 }
+    }
+}
+
 /// What an operator is to do about what the relay lacks, in the rail's own words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Remedies {
@@ -109,6 +129,11 @@ pub trait Rail: Ledger {
     /// Whether the preparation is already there, at a final block. One answer per payload, in
     /// order.
     async fn prepared(&self, payloads: &[&Payload]) -> Vec<Result<bool, RailError>>;
+
+    /// MUST be the same as long as the process lives.
+    fn pace(&self) -> Pace {
+        Pace::default()
+    }
 
     /// How many of these, from the front, one attempt can carry. At least 1 unless empty.
     fn fit(&self, purpose: Purpose, payloads: &[&Payload]) -> usize;

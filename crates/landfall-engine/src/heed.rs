@@ -24,10 +24,10 @@ impl Runner {
         now_ms: u64,
     ) -> Move {
         let settings = &self.core.settings;
-        let stages = self.rail.stages();
-        let stage = match attempt.purpose {
-            Purpose::Prepare => stages.prepare,
-            Purpose::Pay | Purpose::Fence => stages.pay,
+        let pace = self.rail.pace();
+        let retries = match attempt.purpose {
+            Purpose::Prepare => pace.prepare_retries,
+            Purpose::Pay | Purpose::Fence => pace.pay_retries,
         };
         let (everybody, others_spared, tries) = {
             let mut troubles = self.troubles.lock();
@@ -42,7 +42,7 @@ impl Runner {
             tries,
             aside_ms: schedule::aside_ms(settings, tries),
             now_ms,
-            retries: schedule::retries_of(settings, stages, Some(stage)),
+            retries,
             backoff_ms: &|retries| self.backoff_ms(retries),
             claim: self.rail.preparation(&member.payload),
             ready_due_ms: now_ms + settings.hint_grace_ms,

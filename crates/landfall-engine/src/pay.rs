@@ -61,7 +61,7 @@ async fn turn(runner: &Arc<Runner>) -> Turn {
     if rest_ms > 0 {
         return Turn::Wait(rest_ms);
     }
-    let settings = &runner.core.settings;
+    let pace = runner.rail.pace();
     let look_ms = look_at_lanes(runner).await;
     let mut soonest = look_ms;
     let mut purposes = PURPOSES;
@@ -71,7 +71,7 @@ async fn turn(runner: &Arc<Runner>) -> Turn {
     for purpose in purposes {
         let ripe = {
             let pools = runner.pools.lock();
-            pools.ripe(purpose, settings.batch_max, settings.linger_ms, now_ms)
+            pools.ripe(purpose, pace.batch_max, pace.linger_ms, now_ms)
         };
         match ripe {
             Ripe::Empty => continue,
@@ -113,7 +113,7 @@ async fn send(runner: &Arc<Runner>, purpose: Purpose, probe: bool) -> Turn {
     let candidates = match purpose {
         Purpose::Pay => affordable(runner).await,
         Purpose::Prepare | Purpose::Fence => {
-            let max = runner.core.settings.batch_max;
+            let max = runner.rail.pace().batch_max;
             let now_ms = runner.mono_ms();
             runner.pools.lock().take(purpose, max, now_ms)
         }
@@ -245,7 +245,7 @@ async fn gate(runner: &Arc<Runner>, purpose: Purpose) -> Gate {
 async fn affordable(runner: &Arc<Runner>) -> Vec<Transfer> {
     let now_ms = runner.mono_ms();
     let settings = &runner.core.settings;
-    let candidates = runner.pools.lock().take(Purpose::Pay, settings.batch_max, now_ms);
+    let candidates = runner.pools.lock().take(Purpose::Pay, runner.rail.pace().batch_max, now_ms);
     let known = {
         let mut shortfall = runner.shortfall.lock();
         if shortfall.covers(&candidates) {

@@ -1,7 +1,5 @@
 //! When to try again: exponential backoff with jitter and a cap, counted per stage.
 
-use landfall_core::Stage;
-use landfall_core::machine::AttemptStages;
 use rand::Rng;
 
 use crate::settings::Settings;
@@ -26,15 +24,6 @@ pub fn aside_ms(settings: &Settings, tries: u32) -> u64 {
 
 fn doubled(first_ms: u64, times: u32, max_ms: u64) -> u64 {
     first_ms.saturating_mul(1 << times.min(20)).min(max_ms).max(1)
-}
-
-/// How many charged failures a stage allows.
-pub fn retries_of(settings: &Settings, stages: AttemptStages, stage: Option<Stage>) -> u32 {
-    match stage {
-        Some(stage) if stage == stages.prepare => settings.registration_retries,
-        Some(stage) if stage == stages.verify => settings.verification_retries,
-        _ => settings.transfer_retries,
-    }
 }
 
 #[cfg(test)]

@@ -7,10 +7,6 @@ use landfall_lanes::LaneSettings;
 pub struct Settings {
     /// This process's name in leases. Two processes that run at once need two names.
     pub instance: String,
-    /// How long a batch waits for company: 20 ms costs a client nothing beside a block of 600 ms.
-    pub linger_ms: u64,
-    /// Most transfers in one attempt, within what the rail says fits: NEAR takes 100 actions.
-    pub batch_max: usize,
     /// How often the sweeper looks for what lost its hint.
     pub sweep_ms: u64,
     /// How long a hint may take before the sweeper doubts it.
@@ -19,10 +15,6 @@ pub struct Settings {
     pub sweep_push_ms: u64,
     /// Transfers held in memory per stage, ready to go. Bounds memory; the rest waits in the store.
     pub pool_capacity: usize,
-    /// Charged failures before a registration is given up.
-    pub registration_retries: u32,
-    /// Charged failures before a payment is given up.
-    pub transfer_retries: u32,
     /// Failed looks before an attempt is called out to operators. Nothing is ever given up for it.
     pub verification_retries: u32,
     /// First wait after a charged failure; doubles, with jitter, up to `backoff_max_ms`.
@@ -66,14 +58,10 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             instance: "landfall".to_owned(),
-            linger_ms: 20,
-            batch_max: 100,
             sweep_ms: 1_000,
             hint_grace_ms: 2_000,
             sweep_push_ms: 30_000,
             pool_capacity: 20_000,
-            registration_retries: 10,
-            transfer_retries: 10,
             verification_retries: 20,
             backoff_ms: 500,
             backoff_max_ms: 60_000,

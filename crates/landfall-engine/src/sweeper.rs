@@ -20,6 +20,8 @@ const REVIEW_MS: u64 = 5_000;
 pub(crate) const REVIEW_MAX: usize = 200;
 /// Hints taken from the queue at once.
 const PULL_MAX: usize = 500;
+/// How long until there may be room again for what hints tell of: about as long as a batch waits.
+const FULL_MS: u64 = 20;
 
 /// Sweeps all stages in turn.
 pub(crate) async fn sweep(core: Arc<Core>, active: Arc<dyn ActiveRail>) {
@@ -99,7 +101,7 @@ pub(crate) async fn pull(core: Arc<Core>, active: Arc<dyn ActiveRail>, stage: St
         let room = active.room();
         // The queue may be shared: what could not be worked on here is left to whoever can.
         if !active.is_able() || room < PULL_MAX.min(active.capacity() / 4).max(1) {
-            core.nap(settings.linger_ms.max(5)).await;
+            core.nap(FULL_MS).await;
             continue;
         }
         match core.queue.pull(stage, room.min(PULL_MAX)).await {

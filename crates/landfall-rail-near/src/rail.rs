@@ -25,7 +25,7 @@ use landfall_core::ledger::{
 };
 use landfall_core::machine::AttemptStages;
 use landfall_core::near::{self, Payout};
-use landfall_core::rail::{EndpointHealth, Funds, Rail, Remedies};
+use landfall_core::rail::{EndpointHealth, Funds, Pace, Rail, Remedies};
 use landfall_core::wound::{self, Wound};
 use landfall_core::{Attempt, LaneId, Nonce, Outcome, Payload, Purpose, RailName};
 use landfall_rpc::{AtBlock, Endpoints, Moment, RpcError, Said, health};
@@ -413,6 +413,10 @@ impl Rail for NearRail {
             .buffered(self.settings.views_in_flight.max(1))
             .collect()
             .await
+    }
+
+    fn pace(&self) -> Pace {
+        self.settings.pace
     }
 
     fn fit(&self, purpose: Purpose, payloads: &[&Payload]) -> usize {

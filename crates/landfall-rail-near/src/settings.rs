@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use landfall_core::ledger::Manner;
+use landfall_core::rail::Pace;
 
 use crate::encode::Limits;
 use crate::keys::Key;
@@ -33,6 +34,8 @@ pub struct NearSettings {
     pub broadcast_timeout: Duration,
     /// How its lanes behave, and how long what takes.
     pub manner: Manner,
+    /// How payouts are batched, and how often each is tried.
+    pub pace: Pace,
     /// View calls in flight at once for the registration of many receivers.
     pub views_in_flight: usize,
     /// The most that is attached to a registration, in yoctoNEAR, whatever the contract asks for.
@@ -54,6 +57,7 @@ impl NearSettings {
             base_block_ms: 30_000,
             broadcast_timeout: Duration::from_secs(12),
             manner: Manner::OVERTAKES,
+            pace: Pace::default(),
             views_in_flight: 32,
             deposit_max: DEPOSIT_MAX,
             bounds_ms: 600_000,

@@ -10,7 +10,7 @@ use landfall_core::ledger::{
     Broadcast, Foreign, Later, Ledger, LedgerNonce, Look, Manner, Progress, RailError, Reach,
     Refusal, Waiting,
 };
-use landfall_core::rail::{EndpointHealth, Funds, Rail};
+use landfall_core::rail::{EndpointHealth, Funds, Pace, Rail};
 use landfall_core::{
     Attempt, BadField, Certificate, CertificateKind, ClaimKey, LaneId, Nonce, Payload, Purpose,
     RailName,
@@ -81,6 +81,7 @@ pub struct FakeRail {
     /// How long a broadcast takes to land.
     pub block_ms: Mutex<u64>,
     pub manner: Mutex<Manner>,
+    pub pace: Pace,
 }
 
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -107,6 +108,12 @@ impl FakeRail {
         FakeRail::on(lanes.to_vec(), self.state.clone())
     }
 
+    /// The same, with so many charged failures of a payment.
+    pub fn giving_up_after(mut self, failures: u32) -> FakeRail {
+        self.pace.pay_retries = failures;
+        self
+    }
+
     fn on(lanes: Vec<LaneId>, state: Arc<Mutex<State>>) -> FakeRail {
         FakeRail {
             lanes,
@@ -118,6 +125,7 @@ impl FakeRail {
             keyless: Mutex::default(),
             block_ms: Mutex::new(0),
             manner: Mutex::new(Manner::OVERTAKES),
+            pace: Pace::default(),
         }
     }
 
@@ -351,6 +359,10 @@ impl Rail for FakeRail {
             Ok(self.state.lock().registered.contains(payload.receiver().as_ref()))
         };
         payloads.iter().map(look).collect()
+    }
+
+    fn pace(&self) -> Pace {
+        self.pace
     }
 
     fn fit(&self, _: Purpose, payloads: &[&Payload]) -> usize {

@@ -4,7 +4,7 @@ use landfall_core::near::{Payout, Terms};
 use landfall_core::store::Store as _;
 use landfall_core::{Move, Payload};
 
-use crate::ledger::Net;
+use crate::ledger::{FakeRail, Net};
 use crate::world::{World, taker};
 
 #[tokio::test(start_paused = true)]
@@ -49,7 +49,7 @@ async fn a_receiver_unregistered_behind_our_back_is_registered_anew() {
 
 #[tokio::test(start_paused = true)]
 async fn a_receiver_who_keeps_unregistering_is_given_up_in_the_end() {
-    let world = World::with(1, |settings| settings.transfer_retries = 4).await;
+    let world = World::on(FakeRail::new(1).giving_up_after(4), |_| {}).await;
     world.rail.state.lock().unregistering.insert("alice.near".into(), 1_000);
     world.submit("a", "alice.near", 1).await;
     world.sleep(600_000).await;

@@ -2,6 +2,7 @@
 
 use landfall_core::attempt::{Outcome, Shortage};
 
+use crate::ledger::FakeRail;
 use crate::world::World;
 
 const MINUTE_MS: u64 = 60_000;
@@ -75,7 +76,7 @@ async fn several_bad_receivers_hold_up_nobody_for_long() {
 /// shows that it is this receiver's own.
 #[tokio::test(start_paused = true)]
 async fn a_receiver_that_fails_without_a_reason_is_given_up_sooner_if_others_are_paid() {
-    let world = World::with(1, |settings| settings.transfer_retries = 4).await;
+    let world = World::on(FakeRail::new(1).giving_up_after(4), |_| {}).await;
     let unexplained = Outcome::Unexplained { message: "trap".into() };
     world.rail.state.lock().unpayable.insert("bad.near".into(), unexplained);
     let took_ms = async |key: &str| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use landfall_core::Clock;
 use landfall_core::courier::Courier;
-use landfall_core::rail::{Caught, Rail};
+use landfall_core::rail::{Caught, Pace, Rail};
 use landfall_engine::{Engine, Parts, Settings};
 use landfall_lanes::HighWater;
 use landfall_queue_ring::RingQueue;
@@ -73,7 +73,7 @@ impl Instance {
             clock,
             high_water: self.high_water.clone(),
             role: landfall_engine::Role::Both,
-            settings: settings_of(&self.seat.name, &self.seat.plan),
+            settings: settings_of(&self.seat.name),
             seed: self.seat.plan.seed,
         });
         // A start can fail, or die in the middle; either way it is simply not running then.
@@ -107,6 +107,7 @@ impl Instance {
         let mut settings = NearSettings::new(CHAIN_ID, TOKEN, RELAY, keys.collect());
         (settings.manner.fence_after_ms, settings.manner.finality_ms) = (15_000, 15_000);
         settings.manner.window = self.seat.plan.window;
+        settings.pace = pace_of(&self.seat.plan);
         let rail = NearRail::new(settings, endpoints, clock.clone()).expect("a sound rail");
         Some(Arc::new(rail))
     }
@@ -141,19 +142,22 @@ impl Instance {
     }
 }
 
-/// Short fences, waits and pauses, so that a storm of minutes sees many of them, and few retries
-/// for receivers that can never be registered.
-fn settings_of(name: &str, plan: &Plan) -> Settings {
+/// Small batches, where many are to be on their way at once, and few retries for receivers that can
+/// never be registered.
+fn pace_of(plan: &Plan) -> Pace {
+    let batch_max = match plan.window {
+        1 => 100,
+        _ if plan.bursts_ms > 0 => 2,
+        _ => 8,
+    };
+    Pace { batch_max, prepare_retries: 4, ..Pace::default() }
+}
+
+/// Short fences, waits and pauses, so that a storm of minutes sees many of them.
+fn settings_of(name: &str) -> Settings {
     Settings {
         instance: name.to_owned(),
-        // Small batches, where many are to be on their way at once.
-        batch_max: match plan.window {
-            1 => 100,
-            _ if plan.bursts_ms > 0 => 2,
-            _ => 8,
-        },
         pool_capacity: 200,
-        registration_retries: 4,
         backoff_max_ms: 20_000,
         hint_grace_ms: 500,
         aside_ms: 2_000,

@@ -91,11 +91,7 @@ fn engine_settings(config: &Config, role: Role, instance: String) -> EngineSetti
     let defaults = EngineSettings::default();
     EngineSettings {
         instance,
-        linger_ms: config.near.linger_ms,
-        batch_max: config.near.batch_max as usize,
         sweep_ms: engine.sweep_ms,
-        registration_retries: number(engine.registration_retries),
-        transfer_retries: number(engine.transfer_retries),
         verification_retries: number(engine.verification_retries),
         backoff_ms: engine.retry_ms,
         backoff_max_ms: engine.retry_max_ms,

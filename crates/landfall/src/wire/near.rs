@@ -6,11 +6,12 @@ use std::time::Duration;
 use landfall_core::Clock;
 use landfall_core::ledger::Manner;
 use landfall_core::near::Terms;
+use landfall_core::rail::Pace;
 use landfall_rail_near::{Key, Limits, NearRail, NearSettings, TGAS};
 use landfall_rpc::Endpoints;
 use serde_json::{Value, json};
 
-use super::nodes;
+use super::{nodes, number};
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::folder::Folder;
@@ -126,6 +127,12 @@ pub fn near_intake(config: &Config, network: &str, clock: Arc<dyn Clock>) -> Res
         },
         deposit_max: u128::from(near.deposit_max_millinear) * MILLINEAR,
         broadcast_timeout: Duration::from_millis(near.nodes.rpc_timeout_ms),
+        pace: Pace {
+            batch_max: near.batch_max as usize,
+            linger_ms: near.linger_ms,
+            prepare_retries: number(engine.registration_retries),
+            pay_retries: number(engine.transfer_retries),
+        },
         manner: Manner {
             fence_after_ms: engine.fence_after_ms,
             finality_ms: engine.fence_after_ms,
