@@ -10,8 +10,9 @@
 //! services: each rail has its routes, what comes in and what goes out in a module of its own.
 //! Under both, `headers`, `body` and `query` read requests, `list` is their lists, `taken` what is
 //! said of keys that others have, `wire` what looks the same everywhere. `health` tells how the
-//! relay is as `pulse` last saw it, `pages` holds what a browser sees and `decimal` a pattern in
-//! it; `auth` and `limit` let people in; `watch` counts and logs.
+//! relay is as `pulse` last saw it, `pages` holds what a browser sees; `describe` is the API's
+//! description and `decimal` a pattern in it; `auth` and `limit` let people in; `watch` counts and
+//! logs.
 //!
 //! Not here: sockets and TLS (the binary), rules of a ledger's fields (`landfall_core::near`),
 //! rails, stores, queues.
@@ -20,6 +21,7 @@ mod auth;
 mod body;
 mod config;
 mod decimal;
+mod describe;
 mod error;
 mod headers;
 mod health;

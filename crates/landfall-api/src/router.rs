@@ -22,7 +22,7 @@ use crate::limit::RateLimit;
 use crate::pulse::Pulse;
 use crate::relay::Relay;
 use crate::watch::{self, Counters};
-use crate::{health, internal, near, pages};
+use crate::{describe, health, internal, near, pages};
 
 /// What every handler shares.
 pub struct App {
@@ -106,7 +106,7 @@ pub fn api(config: ApiConfig, relay: Arc<dyn Relay>) -> Api {
         Auth::Keys(keys) => keys.len(),
     };
     let app = Arc::new(App {
-        openapi: pages::openapi(&config),
+        openapi: describe::openapi(&config),
         rate: config.rate_limit_per_s.map(|per_s| RateLimit::new(per_s, keys, now_ms)),
         counters: Counters::new(now_ms),
         pulse: pulse.clone(),

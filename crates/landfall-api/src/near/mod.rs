@@ -15,7 +15,13 @@ use std::sync::Arc;
 use axum::Router;
 use axum::routing::{get, post};
 
+use crate::describe::Part;
 use crate::router::App;
+
+/// Their part of the API's description.
+pub fn describe() -> Part {
+    Part::of(include_str!("openapi.json"))
+}
 
 pub fn routes() -> Router<Arc<App>> {
     Router::new()
