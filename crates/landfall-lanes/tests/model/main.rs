@@ -54,8 +54,8 @@ fn check(models: [Model; 2]) {
         let found = search(&model, |_| true);
         let (order, limits) = (model.manner.order, model.limits);
         println!(
-            "{order:?}, {limits:?}: {} states, {} steps, {} of them the end",
-            found.states, found.steps, found.settled
+            "{order:?}, {limits:?}: {} states, {} of them the end, by {} steps",
+            found.states, found.settled, found.steps
         );
         if let Some((broken, way)) = found.broken {
             panic!("{order:?}: {broken:?} by {way:#?}");

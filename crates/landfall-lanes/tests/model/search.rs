@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 use crate::properties::{Broken, broken, is_settled};
-use crate::world::{Model, Step, World};
+use crate::world::{Model, Next, Step, World};
 
 /// What a search has found.
 pub struct Found {
@@ -43,15 +43,18 @@ pub fn search(model: &Model, counts: impl Fn(Broken) -> bool + Copy) -> Found {
     search.meet(World::new(model.limits.transfers), None);
     let mut kept = Vec::new();
     while let Some((from, world)) = search.queue.pop_front() {
-        for next in model.next(&world) {
-            let by_step = next.broken.filter(|broken| counts(*broken));
-            let fails = by_step.or_else(|| broken(&next.world, model.manner.order, counts));
+        for Next { step, world, broken: by_step } in model.next(&world) {
+            let known = search.known(&world);
+            let fails = by_step.filter(|broken| counts(*broken)).or_else(|| match known {
+                Some(_) => None,
+                None => broken(&world, model.manner.order, counts),
+            });
             if let Some(broken) = fails {
                 let mut way = search.way_to(from);
-                way.push(next.step);
+                way.push(step);
                 return search.found(Vec::new(), Some((broken, way)));
             }
-            let to = search.meet(next.world, Some((from, next.step)));
+            let to = known.unwrap_or_else(|| search.meet(world, Some((from, step))));
             if to != from {
                 search.steps.push((from, to));
             }
@@ -63,13 +66,13 @@ pub fn search(model: &Model, counts: impl Fn(Broken) -> bool + Copy) -> Found {
 }
 
 impl Search {
+    fn known(&self, world: &World) -> Option<u32> {
+        self.seen.get(&self.seen.hasher().hash_one(world)).copied()
+    }
+
     fn meet(&mut self, world: World, came_by: Option<(u32, Step)>) -> u32 {
-        let fingerprint = self.seen.hasher().hash_one(&world);
         let number = self.came_by.len() as u32;
-        if let Some(known) = self.seen.get(&fingerprint) {
-            return *known;
-        }
-        self.seen.insert(fingerprint, number);
+        self.seen.insert(self.seen.hasher().hash_one(&world), number);
         self.came_by.push(came_by);
         if is_settled(&world) {
             self.settled.push(number);
