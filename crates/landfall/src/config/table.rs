@@ -143,7 +143,8 @@ macro_rules! settings {
                 let mut settings = SETTINGS.iter();
                 Config {
                     $( $section: $Section {
-                        $( $key: reader.read::<$type>($crate::config::table::next(&mut settings)), )*
+                        $( $key: reader
+                            .read::<$type>($crate::config::table::next(&mut settings)), )*
                         $( $group: <$Group as $crate::config::table::Group>::read(
                             reader, &mut settings
                         ), )*
