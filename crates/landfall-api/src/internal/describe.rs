@@ -3,6 +3,7 @@
 use landfall_core::internal::{Asset, Terms};
 use serde_json::{Value, json};
 
+use super::wire::Described;
 use crate::config::Gateway;
 use crate::decimal;
 use crate::describe::{Part, filled};
@@ -24,7 +25,7 @@ pub fn describe(gateway: Option<&Gateway>) -> Part {
         ("\"$assets\"", symbols),
         ("\"$order_rules\"", order_rules(&terms)),
     ];
-    Part::of(&filled(include_str!("openapi.json"), &marks))
+    Part::of(&filled(include_str!("openapi.json"), &marks)).with::<Described>()
 }
 
 /// Shown where the rail is off: its routes say so themselves.

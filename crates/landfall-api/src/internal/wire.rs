@@ -5,13 +5,17 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use landfall_core::{Fault, Payload, TrailEntry, Transfer};
 use serde::Serialize;
+use utoipa::{OpenApi, ToSchema};
 
 use crate::error::ApiError;
 
 /// The answer to a request.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = OrderAnswer)]
 struct Answer<'a> {
+    #[schema(format = "uuid")]
     req_id: &'a str,
+    #[schema(schema_with = described::status)]
     status: &'static str,
     message: String,
 }
@@ -44,10 +48,12 @@ fn message(transfer: &Transfer) -> String {
 }
 
 /// A transfer with its audit trail.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = OrderStory)]
 pub struct Story<'a> {
     #[serde(flatten)]
     transfer: OrderBody<'a>,
+    #[schema(schema_with = described::events)]
     events: Vec<Line<'a>>,
 }
 
@@ -58,27 +64,38 @@ impl<'a> Story<'a> {
     }
 }
 
-/// A transfer as it is stored. Times are in milliseconds.
-#[derive(Serialize)]
+/// A transfer as it is stored.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Order)]
 pub struct OrderBody<'a> {
+    #[schema(format = "uuid")]
     req_id: &'a str,
-    /// The client's own, if it gave one.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = described::client_key, required = false)]
     idempotency_key: Option<&'a str>,
+    #[schema(schema_with = described::state)]
     state: &'static str,
     from: &'a str,
     to: &'a str,
+    #[schema(minimum = 1)]
     user_id: u64,
     asset: &'a str,
     amount: String,
+    /// Milliseconds since 1970.
     created_at: u64,
+    /// Milliseconds since 1970.
     updated_at: u64,
+    /// Milliseconds since 1970.
+    #[schema(required)]
     completed_at: Option<u64>,
+    #[schema(minimum = 0)]
     retry_count: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = described::fault, required = false)]
     error: Option<&'a Fault>,
-    /// Why an operator must decide, if so.
+    /// Why only an operator can decide it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     adrift: Option<&'a str>,
 }
 
@@ -115,5 +132,39 @@ impl<'a> OrderBody<'a> {
             error: transfer.error.as_ref(),
             adrift: transfer.aside.as_deref(),
         })
+    }
+}
+
+/// What goes out, as these types have it; what they refer to is in `openapi.json`.
+#[derive(OpenApi)]
+#[openapi(components(schemas(Answer, OrderBody, Story)))]
+pub struct Described;
+
+mod described {
+    use serde_json::json;
+    use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder};
+    use utoipa::openapi::{RefOr, Schema, Type};
+
+    use crate::describe::refer;
+
+    pub fn status() -> RefOr<Schema> {
+        let words = ["committed", "pending", "failed"].map(|word| json!(word));
+        ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).into()
+    }
+
+    pub fn client_key() -> RefOr<Schema> {
+        refer("Key", "The client's own, if it gave one.")
+    }
+
+    pub fn state() -> RefOr<Schema> {
+        refer("OrderState", "")
+    }
+
+    pub fn fault() -> RefOr<Schema> {
+        refer("Fault", "")
+    }
+
+    pub fn events() -> RefOr<Schema> {
+        ArrayBuilder::new().items(refer("OrderEvent", "")).into()
     }
 }

@@ -20,7 +20,7 @@ use crate::router::App;
 
 /// Their part of the API's description.
 pub fn describe() -> Part {
-    Part::of(include_str!("openapi.json"))
+    Part::of(include_str!("openapi.json")).with::<wire::Described>()
 }
 
 pub fn routes() -> Router<Arc<App>> {

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 
 use landfall_core::{Certificate, Fault, TrailEntry, Transfer};
 use serde::{Serialize, Serializer};
+use utoipa::{OpenApi, ToSchema};
 
 use crate::wire::Time;
 
@@ -19,15 +20,24 @@ impl Serialize for Amount {
     }
 }
 
-/// The answer to a new transfer.
-#[derive(Serialize)]
+/// A transfer that was just accepted.
+#[derive(Serialize, ToSchema)]
+#[schema(as = NewTransfer)]
 pub struct NewBody<'a> {
+    #[schema(schema_with = described::key)]
     transfer_id: &'a str,
+    #[schema(schema_with = described::received)]
     status: &'static str,
+    #[schema(schema_with = described::receiver)]
     receiver_id: Cow<'a, str>,
+    #[schema(schema_with = described::amount)]
     amount: Amount,
+    /// As it was sent.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     memo: Option<&'a str>,
+    /// RFC 3339, UTC, with milliseconds.
+    #[schema(value_type = String, format = DateTime)]
     created_at: Time,
 }
 
@@ -46,22 +56,42 @@ impl<'a> NewBody<'a> {
 }
 
 /// A transfer as it is stored.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Transfer)]
 pub struct TransferBody<'a> {
+    #[schema(schema_with = described::key)]
     transfer_id: &'a str,
+    #[schema(schema_with = described::state)]
     status: &'static str,
+    #[schema(schema_with = described::receiver)]
     receiver_id: Cow<'a, str>,
+    #[schema(schema_with = described::amount)]
     amount: Amount,
+    /// As it was sent.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     memo: Option<&'a str>,
+    /// Hash of the newest transaction that paid, or was to pay, it.
+    #[schema(required)]
     tx_hash: Option<&'a str>,
+    /// When it was accepted.
+    #[schema(value_type = String, format = DateTime)]
     created_at: Time,
+    /// When it last moved.
+    #[schema(value_type = String, format = DateTime)]
     updated_at: Time,
+    /// When it became final.
+    #[schema(value_type = Option<String>, format = DateTime, required)]
     completed_at: Option<Time>,
+    /// Failures charged to this transfer.
+    #[schema(minimum = 0)]
     retry_count: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = described::fault, required = false)]
     error: Option<&'a Fault>,
+    /// Why it waits for the relay rather than for itself, such as a lack of funds.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     aside: Option<&'a str>,
 }
 
@@ -85,10 +115,12 @@ impl<'a> TransferBody<'a> {
 }
 
 /// A transfer with its audit trail.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = TransferStory)]
 pub struct StoryBody<'a> {
     #[serde(flatten)]
     transfer: TransferBody<'a>,
+    #[schema(schema_with = described::events)]
     events: Vec<EventBody<'a>>,
 }
 
@@ -147,4 +179,45 @@ pub enum ItemResult<'a> {
     #[serde(rename = "transfer")]
     Already(TransferBody<'a>),
     Error(String),
+}
+
+/// What goes out, as these types have it; what they refer to is in `openapi.json`.
+#[derive(OpenApi)]
+#[openapi(components(schemas(NewBody, TransferBody, StoryBody)))]
+pub struct Described;
+
+mod described {
+    use serde_json::json;
+    use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder};
+    use utoipa::openapi::{RefOr, Schema, Type};
+
+    use crate::describe::refer;
+
+    pub fn key() -> RefOr<Schema> {
+        refer("Key", "The idempotency key.")
+    }
+
+    pub fn received() -> RefOr<Schema> {
+        ObjectBuilder::new().schema_type(Type::String).enum_values(Some([json!("RECEIVED")])).into()
+    }
+
+    pub fn state() -> RefOr<Schema> {
+        refer("State", "")
+    }
+
+    pub fn receiver() -> RefOr<Schema> {
+        refer("AccountId", "The account that is paid.")
+    }
+
+    pub fn amount() -> RefOr<Schema> {
+        refer("Amount", "In the token's smallest unit, without leading zeros.")
+    }
+
+    pub fn fault() -> RefOr<Schema> {
+        refer("Fault", "The newest failure.")
+    }
+
+    pub fn events() -> RefOr<Schema> {
+        ArrayBuilder::new().description(Some("Oldest first.")).items(refer("Event", "")).into()
+    }
 }

@@ -140,11 +140,11 @@ macro_rules! settings {
 
         impl Config {
             pub fn read(reader: &mut impl $crate::config::table::Reader) -> Config {
+                use $crate::config::table::next;
                 let mut settings = SETTINGS.iter();
                 Config {
                     $( $section: $Section {
-                        $( $key: reader
-                            .read::<$type>($crate::config::table::next(&mut settings)), )*
+                        $( $key: reader.read::<$type>(next(&mut settings)), )*
                         $( $group: <$Group as $crate::config::table::Group>::read(
                             reader, &mut settings
                         ), )*
