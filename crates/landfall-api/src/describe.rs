@@ -3,8 +3,9 @@
 //!
 //! A rail's answers are described by the types that are written ([`Part::with`]). Its routes, and
 //! what comes in, which no type of ours holds and whose rules say more than types can, are in
-//! `openapi.json`, here and in the rails' folders, kept true by a test. These files have a mark where
-//! something of the server's own goes; their fields stay in the order in which they were written.
+//! `openapi.json`, here and in the rails' folders, kept true by a test. These files have a mark
+//! where something of the server's own goes; their fields stay in the order in which they were
+//! written.
 
 use std::collections::BTreeMap;
 
