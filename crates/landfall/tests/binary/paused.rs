@@ -110,7 +110,7 @@ impl Pair {
 
     fn refusals(&self) -> usize {
         let log = self.first.log();
-        let is_refusal = |line: &&str| line.contains("an attempt was refused");
+        let is_refusal = |line: &&str| line.contains("the store refuses what was signed");
         log.lines().filter(is_refusal).filter(|line| line.contains("is over")).count()
     }
 }
