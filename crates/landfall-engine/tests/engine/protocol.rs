@@ -7,7 +7,7 @@ use std::time::Duration;
 use landfall_core::attempt::{Landing, Outcome, Sighting};
 use landfall_core::store::{LaneStore, Store};
 use landfall_core::wound::{self, Wound};
-use landfall_core::{Certificate, CertificateKind, Fate, RailName};
+use landfall_core::{Attempt, Certificate, CertificateKind, Fate, RailName};
 use landfall_engine::operate::{OperateError, decide};
 use landfall_lanes::HighWater;
 use landfall_store_memory::MemoryStore;
@@ -361,10 +361,9 @@ async fn a_foreign_nonce_halts_every_lane() {
     assert!(world.engine.status().await.alerts.iter().any(|alert| alert.kind == "lane_halted"));
 }
 
-/// The fences were lost, each of them, and decided while nobody could tell about the attempt.
-#[tokio::test(start_paused = true)]
-async fn an_attempt_is_decided_by_a_later_one_however_many_sank_between_them() {
-    let mut world = World::new(1).await;
+/// A payment that never arrived, and a relay that has ended.
+async fn with_one_adrift() -> (World, Attempt) {
+    let world = World::new(1).await;
     world.rail.state.lock().registered.insert("alice.near".into());
     world.sleep(1_000).await;
     *world.rail.net.lock() = Net::LoseRequest;
@@ -372,6 +371,13 @@ async fn an_attempt_is_decided_by_a_later_one_however_many_sank_between_them() {
     world.sleep(500).await;
     let adrift = world.store.open_attempts_of(RailName::Near).await.unwrap().remove(0);
     world.engine.abort().await;
+    (world, adrift)
+}
+
+/// The fences were lost, each of them, and decided while nobody could tell about the attempt.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_is_decided_by_a_later_one_however_many_sank_between_them() {
+    let (mut world, adrift) = with_one_adrift().await;
     for _ in 0..100 {
         world.fence(Fate::Sunk(unknown_to_all())).await;
     }
@@ -391,14 +397,7 @@ async fn an_attempt_is_decided_by_a_later_one_however_many_sank_between_them() {
 /// An operator calls sunk what was reverted, too: its nonce is used then, and by nobody else.
 #[tokio::test(start_paused = true)]
 async fn an_operators_word_on_a_later_attempt_makes_no_stranger_of_who_used_its_nonce() {
-    let mut world = World::new(1).await;
-    world.rail.state.lock().registered.insert("alice.near".into());
-    world.sleep(1_000).await;
-    *world.rail.net.lock() = Net::LoseRequest;
-    world.submit("k", "alice.near", 10).await;
-    world.sleep(500).await;
-    let adrift = world.store.open_attempts_of(RailName::Near).await.unwrap().remove(0);
-    world.engine.abort().await;
+    let (mut world, adrift) = with_one_adrift().await;
     let reverted = world.fence(Fate::Sunk(unknown_to_all())).await;
     *world.rail.state.lock().nonces.get_mut(&adrift.lane).unwrap() = reverted.nonce.0;
     *world.rail.net.lock() = Net::Good;
