@@ -18,6 +18,12 @@ pub enum RailError {
     /// The rail cannot do this as configured. Repeating it does not help; tell an operator.
     #[error("{0}")]
     Misconfigured(String),
+    /// The relay lacks something that it takes. Nothing was signed; wait for it.
+    #[error("{why}")]
+    Lacking { shortage: Shortage, why: String },
+    /// It can never be done as it was asked for, by the word of a quorum. Nothing was signed.
+    #[error("{0}")]
+    Hopeless(String),
 }
 
 /// What one attempt of a lane can do to another.
@@ -153,7 +159,8 @@ pub struct LedgerNonce {
 pub struct Waiting {
     pub lane: LaneId,
     pub nonce: Nonce,
-    pub hash: String,
+    /// Every hash under which it may land.
+    pub hashes: Vec<String>,
     /// Whether it is known to be in a block.
     pub included: bool,
 }
@@ -216,7 +223,17 @@ pub trait Ledger: Send + Sync + 'static {
     /// store's numbers alone count.
     async fn nonce(&self, lane: &LaneId) -> Result<Option<LedgerNonce>, RailError>;
 
-    /// The same for all configured lanes, each at a final block, in as few calls as possible. Empty
+    /// The last nonce that a lane must not use on which we have signed nothing yet, where what
+    /// [`Ledger::nonce`] said may be too low: others may have used more that is not final.
+    async fn first_nonce(
+        &self,
+        _: &LaneId,
+        last: Option<LedgerNonce>,
+    ) -> Result<Option<LedgerNonce>, RailError> {
+        Ok(last)
+    }
+
+    /// What [`Ledger::nonce`] says, for all configured lanes, each at a final block, in as few calls as possible. Empty
     /// where the ledger keeps none.
     async fn nonces(&self) -> Result<Vec<(LaneId, LedgerNonce)>, RailError>;
 

@@ -12,6 +12,8 @@ pub mod attempt;
 pub mod claim;
 pub mod clock;
 pub mod courier;
+mod decimal;
+pub mod evm;
 pub mod field;
 pub mod guard;
 pub mod ids;

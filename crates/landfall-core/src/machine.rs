@@ -9,8 +9,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::claim::ClaimKey;
 use crate::ids::Fingerprint;
-use crate::{internal, near};
+use crate::{evm, internal, near};
 
 /// A way for value to move, named as in the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -18,15 +19,17 @@ use crate::{internal, near};
 pub enum RailName {
     Near,
     Internal,
+    Evm,
 }
 
 impl RailName {
-    pub const ALL: [RailName; 2] = [RailName::Near, RailName::Internal];
+    pub const ALL: [RailName; 3] = [RailName::Near, RailName::Internal, RailName::Evm];
 
     pub fn as_str(self) -> &'static str {
         match self {
             RailName::Near => "near",
             RailName::Internal => "internal",
+            RailName::Evm => "evm",
         }
     }
 
@@ -48,8 +51,8 @@ pub struct Stage(pub &'static str);
 /// What the stages of a rail with attempts are called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttemptStages {
-    /// Makes ready what payments need.
-    pub prepare: Stage,
+    /// Makes ready what payments need; none where they need nothing.
+    pub prepare: Option<Stage>,
     /// Signs and stores attempts.
     pub pay: Stage,
     /// Pursues attempts to their fate; lanes do it, no transfer is ever due here.
@@ -58,8 +61,14 @@ pub struct AttemptStages {
 
 impl Stage {
     /// Every stage of every rail.
-    pub const ALL: [Stage; 4] =
-        [near::REGISTRATION, near::TRANSFER, near::VERIFICATION, internal::STAGE];
+    pub const ALL: [Stage; 6] = [
+        near::REGISTRATION,
+        near::TRANSFER,
+        near::VERIFICATION,
+        internal::STAGE,
+        evm::SUBMISSION,
+        evm::CONFIRMATION,
+    ];
 }
 
 impl fmt::Display for Stage {
@@ -73,6 +82,7 @@ impl fmt::Display for Stage {
 pub enum State {
     Near(near::State),
     Internal(internal::State),
+    Evm(evm::State),
 }
 
 impl State {
@@ -82,6 +92,7 @@ impl State {
         match self {
             State::Near(state) => near::next(state, event).map(State::Near),
             State::Internal(state) => internal::next(state, confirmed, event).map(State::Internal),
+            State::Evm(state) => evm::next(state, event).map(State::Evm),
         }
         .ok_or(Illegal { state: self, event })
     }
@@ -91,6 +102,7 @@ impl State {
         match self {
             State::Near(state) => state.name(),
             State::Internal(state) => state.name(),
+            State::Evm(state) => state.name(),
         }
     }
 
@@ -98,6 +110,7 @@ impl State {
         match self {
             State::Near(_) => RailName::Near,
             State::Internal(_) => RailName::Internal,
+            State::Evm(_) => RailName::Evm,
         }
     }
 
@@ -110,6 +123,26 @@ impl State {
         match rail {
             RailName::Near => near::State::ALL.into_iter().map(State::Near).collect(),
             RailName::Internal => internal::State::ALL.into_iter().map(State::Internal).collect(),
+            RailName::Evm => evm::State::ALL.into_iter().map(State::Evm).collect(),
+        }
+    }
+
+    /// The events of a new transfer's first commit; `prepared` if it needs nothing, or what it
+    /// needs is there.
+    pub fn first_events(rail: RailName, prepared: bool) -> &'static [Event] {
+        match (rail, prepared) {
+            (RailName::Near, true) => &[Event::Enqueued, Event::Prepared, Event::Enqueued],
+            (RailName::Near, false) => &[Event::Enqueued],
+            (RailName::Internal | RailName::Evm, _) => &[],
+        }
+    }
+
+    /// The events of a transfer whose paying attempt is stored, all in that commit.
+    pub fn opening_events(self) -> &'static [Event] {
+        match self {
+            State::Near(_) => &[Event::AttemptStored, Event::Enqueued],
+            State::Evm(_) => &[Event::AttemptStored],
+            State::Internal(_) => &[],
         }
     }
 
@@ -118,6 +151,7 @@ impl State {
         match self {
             State::Near(state) => state.stage(),
             State::Internal(state) => state.stage(),
+            State::Evm(state) => state.stage(),
         }
     }
 
@@ -130,13 +164,14 @@ impl State {
         match self {
             State::Near(state) => state == near::State::Completed,
             State::Internal(state) => state == internal::State::Committed,
+            State::Evm(state) => state == evm::State::Success,
         }
     }
 
     /// Whether the far side may be found, in this state, to have its part for good.
     pub fn may_be_confirmed(self) -> bool {
         match self {
-            State::Near(_) => false,
+            State::Near(_) | State::Evm(_) => false,
             State::Internal(state) => state.may_be_confirmed(),
         }
     }
@@ -169,6 +204,10 @@ pub enum Event {
     Unprepared,
     /// A paying attempt that carries it was stored.
     AttemptStored,
+    /// Its attempt is in a block, which may yet fall off the chain.
+    Included,
+    /// Its attempt is in no block any more.
+    FellOff,
     /// Its attempt landed, final, and paid it.
     Landed,
     /// Its attempt is proven never to land.
@@ -202,11 +241,13 @@ pub enum Event {
 }
 
 impl Event {
-    pub const ALL: [Event; 19] = [
+    pub const ALL: [Event; 21] = [
         Event::Enqueued,
         Event::Prepared,
         Event::Unprepared,
         Event::AttemptStored,
+        Event::Included,
+        Event::FellOff,
         Event::Landed,
         Event::Sunk,
         Event::Unpaid,
@@ -239,6 +280,7 @@ pub struct Illegal {
 pub enum Payload {
     Near(near::Payout),
     Internal(internal::Order),
+    Evm(evm::Call),
 }
 
 impl Payload {
@@ -246,6 +288,7 @@ impl Payload {
         match self {
             Payload::Near(_) => RailName::Near,
             Payload::Internal(_) => RailName::Internal,
+            Payload::Evm(_) => RailName::Evm,
         }
     }
 
@@ -253,7 +296,7 @@ impl Payload {
     pub fn near(&self) -> Option<&near::Payout> {
         match self {
             Payload::Near(payout) => Some(payout),
-            Payload::Internal(_) => None,
+            Payload::Internal(_) | Payload::Evm(_) => None,
         }
     }
 
@@ -261,7 +304,23 @@ impl Payload {
     pub fn internal(&self) -> Option<&internal::Order> {
         match self {
             Payload::Internal(order) => Some(order),
-            Payload::Near(_) => None,
+            Payload::Near(_) | Payload::Evm(_) => None,
+        }
+    }
+
+    /// The call, if it is one on an EVM chain.
+    pub fn evm(&self) -> Option<&evm::Call> {
+        match self {
+            Payload::Evm(call) => Some(call),
+            Payload::Near(_) | Payload::Internal(_) => None,
+        }
+    }
+
+    /// What it must own to be taken at all, and owns until it is proven unmoved.
+    pub fn claims(&self) -> Vec<ClaimKey> {
+        match self {
+            Payload::Evm(call) => call.claims(),
+            Payload::Near(_) | Payload::Internal(_) => Vec::new(),
         }
     }
 
@@ -270,6 +329,7 @@ impl Payload {
         match self {
             Payload::Near(payout) => payout.amount,
             Payload::Internal(order) => u128::from(order.amount),
+            Payload::Evm(call) => call.value(),
         }
     }
 
@@ -278,6 +338,7 @@ impl Payload {
         match self {
             Payload::Near(payout) => payout.fingerprint(),
             Payload::Internal(order) => order.fingerprint(),
+            Payload::Evm(call) => call.fingerprint(),
         }
     }
 
@@ -286,6 +347,7 @@ impl Payload {
         match self {
             Payload::Near(payout) => Cow::Borrowed(&payout.receiver_id),
             Payload::Internal(order) => Cow::Owned(order.user_id.to_string()),
+            Payload::Evm(call) => Cow::Owned(call.to().to_string()),
         }
     }
 }

@@ -17,7 +17,7 @@ pub const REGISTRATION: Stage = Stage("registration");
 pub const TRANSFER: Stage = Stage("transfer");
 pub const VERIFICATION: Stage = Stage("verification");
 pub const STAGES: AttemptStages =
-    AttemptStages { prepare: REGISTRATION, pay: TRANSFER, verify: VERIFICATION };
+    AttemptStages { prepare: Some(REGISTRATION), pay: TRANSFER, verify: VERIFICATION };
 
 /// Bytes of a memo that are taken. Each byte costs gas in a batch of 100 that must fit one
 /// transaction.
@@ -99,7 +99,7 @@ pub struct Payout {
     /// The account that pays.
     pub sender: String,
     pub receiver_id: String,
-    #[serde(with = "decimal")]
+    #[serde(with = "crate::decimal")]
     pub amount: u128,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memo: Option<String>,
@@ -207,19 +207,6 @@ fn check_memo(memo: &str) -> Result<String, BadField> {
         return Err(bad("memo", "contains a control character"));
     }
     Ok(memo.to_owned())
-}
-
-/// Amounts are strings on every wire and in the store: a JSON number would lose digits.
-mod decimal {
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
-    pub fn serialize<S: Serializer>(amount: &u128, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(amount)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u128, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
-    }
 }
 
 #[cfg(test)]

@@ -232,6 +232,18 @@ impl Move {
         self
     }
 
+    /// Ends what the transfer claimed when it was taken, if the move is its last: what moved keeps
+    /// it for ever, what is proven unmoved lets go of it.
+    pub fn ending_claims(mut self, payload: &Payload) -> Move {
+        let end: fn(ClaimKey) -> ClaimEnd = match self.state {
+            state if state.is_completed() => ClaimEnd::Keep,
+            state if state.is_failed() => ClaimEnd::Release,
+            _ => return self,
+        };
+        self.claims.extend(payload.claims().into_iter().map(end));
+        self
+    }
+
     pub fn ending(mut self, claim: ClaimEnd) -> Move {
         self.claims.push(claim);
         self

@@ -8,7 +8,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use landfall_core::queue::Hint;
 use landfall_core::rail::Rail;
-use landfall_core::{BadField, Courier, Event, Payload, RailName, Stage, Transfer, TransferId};
+use landfall_core::{
+    BadField, Courier, Event, Payload, RailName, Stage, State, Transfer, TransferId,
+};
 use tokio::sync::Notify;
 
 use crate::active_rail::{ActiveRail, Alerts};
@@ -45,11 +47,12 @@ impl ActiveRail for Intake {
         }
     }
 
-    fn first_events(&self, _: &Payload) -> &'static [Event] {
-        match &self.screen {
-            Screen::Rail(_) => &[Event::Enqueued],
-            Screen::Courier(_) => &[],
-        }
+    fn first_events(&self, payload: &Payload) -> &'static [Event] {
+        let needs_nothing = match &self.screen {
+            Screen::Rail(rail) => rail.preparation(payload).is_none(),
+            Screen::Courier(_) => true,
+        };
+        State::first_events(self.rail(), needs_nothing)
     }
 
     async fn screen(&self, payload: &Payload) -> Result<(), BadField> {

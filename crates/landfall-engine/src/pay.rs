@@ -11,11 +11,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use landfall_core::attempt::Shortage;
+use landfall_core::store::Applied;
 use landfall_core::{ClaimEnd, Move, Note, Purpose, Transfer};
 use landfall_lanes::Batch;
 
 use crate::pool::{Ripe, Step};
 use crate::runner::Runner;
+use crate::settle;
 use crate::shortfall::{Budget, Sorted};
 use crate::trouble::{Gate, Stance};
 
@@ -56,6 +58,7 @@ impl Turn {
 
 async fn turn(runner: &Arc<Runner>) -> Turn {
     set_aside_unsignable(runner).await;
+    fail_hopeless(runner).await;
     let now_ms = runner.mono_ms();
     let rest_ms = runner.rest_until_ms.load(Ordering::Relaxed).saturating_sub(now_ms);
     if rest_ms > 0 {
@@ -325,6 +328,33 @@ async fn set_aside_unsignable(runner: &Runner) {
         set_aside(runner, vec![transfer], &why, runner.core.settings.aside_ms).await;
         runner.aside.lock().insert(id, Some(story));
         runner.report_unsignable();
+    }
+}
+
+/// What can never be done ends here: nothing was signed for it, so that nothing can have moved.
+async fn fail_hopeless(runner: &Runner) {
+    let lost = std::mem::take(&mut *runner.hopeless.lock());
+    if lost.is_empty() {
+        return;
+    }
+    let now_ms = runner.now_ms();
+    let failed = |(member, why): &(Transfer, String)| settle::hopeless(member, why, now_ms);
+    let moves: Vec<Move> = lost.iter().filter_map(failed).collect();
+    let applied = runner.core.store.apply(moves.clone()).await;
+    runner.pools.lock().release(lost.iter().map(|(member, _)| member.id));
+    match applied {
+        Ok(applied) => {
+            let each =
+                moves.iter().zip(&applied.moves).filter(|(_, now)| **now == Applied::Applied);
+            for (step, _) in each {
+                let (member, why) = lost.iter().find(|(one, _)| one.id == step.id).expect("ours");
+                tracing::info!(transfer = %member.id, key = %member.key, why, "refused");
+                runner.core.metrics.finished(&step.applied_to(member));
+                runner.core.watch.is_final(member.id);
+            }
+            runner.fetch(&applied.released).await;
+        }
+        Err(error) => tracing::warn!(%error, "not failed; the sweeper brings them back"),
     }
 }
 

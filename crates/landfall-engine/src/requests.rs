@@ -105,9 +105,11 @@ impl Engine {
         let first = State::all(rail)[0];
         let scope = (submission.tenant, submission.key);
         let fingerprint = submission.payload.fingerprint();
+        let claims = submission.payload.claims();
         let mut fresh =
             NewTransfer::begin(scope, fingerprint, submission.payload, first, events, now_ms)
                 .expect("every machine begins with its rail's first events");
+        fresh.claims = claims;
         fresh.due_ms = Some(now_ms + self.settings().hint_grace_ms);
         Ok(fresh)
     }

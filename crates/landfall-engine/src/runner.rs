@@ -16,7 +16,7 @@ use landfall_core::queue::Hint;
 use landfall_core::rail::{Rail, RailError};
 use landfall_core::{
     Attempt, ClaimKey, Event, Fate, LaneId, Move, Nonce, Note, Payload, Purpose, RailName, Stage,
-    Transfer, TransferId,
+    State, Transfer, TransferId,
 };
 use landfall_lanes::{Batch, LedgerLanes, Owner};
 use parking_lot::Mutex;
@@ -69,6 +69,8 @@ pub(crate) struct Runner {
     pub solo: Mutex<HashSet<TransferId>>,
     /// Found, and to be set aside by the dispatcher.
     pub unsignable: Mutex<Vec<(Transfer, String)>>,
+    /// Found, and to be failed by the dispatcher.
+    pub hopeless: Mutex<Vec<(Transfer, String)>>,
     /// Lanes that lack funds of their own.
     pub unfunded: Mutex<Unfunded>,
     /// What is known of a lack of tokens.
@@ -98,6 +100,7 @@ impl Runner {
             alone_next: AtomicBool::new(true),
             solo: Mutex::default(),
             unsignable: Mutex::default(),
+            hopeless: Mutex::default(),
             unfunded: Mutex::default(),
             shortfall: Mutex::default(),
             aside: Mutex::default(),
@@ -152,7 +155,7 @@ impl Runner {
     fn step(&self, transfer: &Transfer) -> Option<Step> {
         let stages = self.rail.stages();
         match (transfer.attempt, transfer.state.stage()) {
-            (None, Some(stage)) if stage == stages.prepare => Some(Step::Check),
+            (None, Some(stage)) if Some(stage) == stages.prepare => Some(Step::Check),
             (None, Some(stage)) if stage == stages.pay => Some(Step::Carry(Purpose::Pay)),
             _ => None,
         }
@@ -229,10 +232,7 @@ impl ActiveRail for Runner {
 
     /// A need that is known to be met skips its queue.
     fn first_events(&self, payload: &Payload) -> &'static [Event] {
-        match self.is_known_prepared(payload) {
-            true => &[Event::Enqueued, Event::Prepared, Event::Enqueued],
-            false => &[Event::Enqueued],
-        }
+        State::first_events(self.rail.name(), self.is_known_prepared(payload))
     }
 
     async fn screen(&self, payload: &Payload) -> Result<(), BadField> {
@@ -250,7 +250,7 @@ impl ActiveRail for Runner {
     /// No transfer is ever due in verification: its lane pursues it.
     fn stages(&self) -> Vec<Stage> {
         let stages = self.rail.stages();
-        vec![stages.pay, stages.prepare]
+        std::iter::once(stages.pay).chain(stages.prepare).collect()
     }
 
     fn capacity(&self) -> usize {
@@ -323,9 +323,26 @@ impl Owner for Runner {
         self.rail.sign_variant(attempt, &payloads, kind).await
     }
 
-    /// No rail here has a state for what is in a block and not final.
-    fn sighted(&self, _: &Attempt, _: &[Transfer], _: bool, _: u64) -> Vec<Move> {
-        Vec::new()
+    /// Most machines have no state for what is in a block and not final: to them it is no event.
+    fn sighted(
+        &self,
+        attempt: &Attempt,
+        members: &[Transfer],
+        included: bool,
+        now_ms: u64,
+    ) -> Vec<Move> {
+        if attempt.purpose != Purpose::Pay {
+            return Vec::new();
+        }
+        let event = if included { Event::Included } else { Event::FellOff };
+        let shown = |member: &Transfer| {
+            let mut base = Move::of_member(member, attempt.id, now_ms);
+            base.attempt = Some(attempt.id);
+            // Which of several variants it is, its fate tells.
+            let hash = Some(attempt.hash.clone()).filter(|_| attempt.variants.is_empty());
+            Some(base.fire(event).ok()?.with(|entry| entry.tx_hash = hash))
+        };
+        members.iter().filter_map(shown).collect()
     }
 
     fn opening(&self, batch: &Batch, hash: &str, now_ms: u64) -> Vec<Move> {
@@ -340,10 +357,14 @@ impl Owner for Runner {
                 return base;
             }
             base.tx_hash = Some(hash.to_owned());
-            base.fire(Event::AttemptStored)
-                .map(|stored| stored.with(|entry| entry.tx_hash = Some(hash.to_owned())))
-                .and_then(|stored| stored.fire(Event::Enqueued))
-                .expect("only transfers that wait for payment are batched")
+            let fire = |step: Move, event: &Event| {
+                let step = step.fire(*event).expect("only what waits for payment is batched");
+                match event {
+                    Event::AttemptStored => step.with(|entry| entry.tx_hash = Some(hash.into())),
+                    _ => step,
+                }
+            };
+            member.state.opening_events().iter().fold(base, fire)
         };
         batch.members.iter().map(open).collect()
     }
@@ -440,6 +461,17 @@ impl Owner for Runner {
         self.take_back(&batch);
         let culprits = batch.members.into_iter().map(|member| (member, why.to_owned()));
         self.unsignable.lock().extend(culprits);
+        self.wake.notify_one();
+    }
+
+    fn hopeless(&self, batch: Batch, why: &str) {
+        if batch.members.len() > 1 {
+            self.solo.lock().extend(batch.members.iter().map(|member| member.id));
+            return self.returned(batch, why);
+        }
+        self.take_back(&batch);
+        let lost = batch.members.into_iter().map(|member| (member, why.to_owned()));
+        self.hopeless.lock().extend(lost);
         self.wake.notify_one();
     }
 

@@ -62,6 +62,16 @@ pub fn member(
     index: usize,
     terms: &Terms<'_>,
 ) -> Move {
+    settled(attempt, member, fate, index, terms).ending_claims(&member.payload)
+}
+
+fn settled(
+    attempt: &Attempt,
+    member: &Transfer,
+    fate: &Fate,
+    index: usize,
+    terms: &Terms<'_>,
+) -> Move {
     let base = Move::of_member(member, attempt.id, terms.now_ms);
     match (attempt.purpose, fate) {
         (_, Fate::Sunk(certificate)) => {
@@ -281,6 +291,12 @@ fn requeue(step: Move, event: Event, purpose: Purpose) -> Move {
         Purpose::Prepare => step,
         Purpose::Pay | Purpose::Fence => fire(step, event),
     }
+}
+
+/// Proven unmoved without any attempt: what it asks for can never be done.
+pub fn hopeless(member: &Transfer, why: &str, now_ms: u64) -> Option<Move> {
+    let refused = Move::of(member, now_ms).fire(Event::Refused).ok()?;
+    Some(blame(refused, "refused", why, false).ending_claims(&member.payload))
 }
 
 fn blame(mut step: Move, kind: &str, message: &str, will_retry: bool) -> Move {

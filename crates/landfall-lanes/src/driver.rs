@@ -310,6 +310,15 @@ impl Driver {
                     self.owner().unsignable(batch, &why);
                     return None;
                 }
+                Err(RailError::Hopeless(why)) => {
+                    self.owner().hopeless(batch, &why);
+                    return None;
+                }
+                Err(RailError::Lacking { shortage, why }) => {
+                    self.owner().shortage(&self.handle.id, shortage, &why);
+                    self.owner().returned(batch, &why);
+                    return None;
+                }
                 Err(error) => {
                     self.owner().returned(batch, &error.to_string());
                     return None;

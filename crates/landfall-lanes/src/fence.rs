@@ -350,6 +350,10 @@ impl Owner for Nobody {
         self.tell(Unfenced::Unsignable(why.to_owned()));
     }
 
+    fn hopeless(&self, _: Batch, why: &str) {
+        self.tell(Unfenced::Unsignable(why.to_owned()));
+    }
+
     fn forgotten(&self, _: &[TransferId]) {}
 
     fn shortage(&self, _: &LaneId, shortage: Shortage, message: &str) {

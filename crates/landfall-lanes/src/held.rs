@@ -41,7 +41,8 @@ pub(crate) enum Signal {
 /// The way to the task that pursues an attempt in flight.
 struct Pursuit {
     id: AttemptId,
-    hash: String,
+    /// Its own, then those of its variants.
+    hashes: Vec<String>,
     /// True once a node has it, or nobody need wait for it any more.
     departed: Watched<bool>,
     /// Other bytes for it, once they are stored.
@@ -141,8 +142,8 @@ impl HeldLane {
         in_flight: InFlight,
     ) -> mpsc::UnboundedReceiver<Variant> {
         let (variants, stored) = mpsc::unbounded_channel();
-        let (id, hash) = (attempt.id, attempt.hash.clone());
-        let pursuit = Pursuit { id, hash, departed: Watched::new(false), variants };
+        let (id, hashes) = (attempt.id, attempt.hashes().map(str::to_owned).collect());
+        let pursuit = Pursuit { id, hashes, departed: Watched::new(false), variants };
         self.pursuits.insert(attempt.nonce, pursuit);
         self.in_flight.insert(attempt.nonce, in_flight);
         stored
@@ -150,19 +151,20 @@ impl HeldLane {
 
     /// The attempt in flight under the nonce, by id and hash.
     pub fn attempt_at(&self, nonce: Nonce) -> Option<(AttemptId, &str)> {
-        self.pursuits.get(&nonce).map(|pursuit| (pursuit.id, pursuit.hash.as_str()))
+        self.pursuits.get(&nonce).map(|pursuit| (pursuit.id, pursuit.hashes[0].as_str()))
     }
 
     /// Other bytes for an attempt were sought at this time, and these were stored, if any.
     pub fn vary(&mut self, nonce: Nonce, variant: Option<Variant>, now_ms: u64) {
         let (Some(attempt), Some(pursuit)) =
-            (self.in_flight.get_mut(&nonce), self.pursuits.get(&nonce))
+            (self.in_flight.get_mut(&nonce), self.pursuits.get_mut(&nonce))
         else {
             return;
         };
         attempt.varied_ms = now_ms;
         if let Some(variant) = variant {
             attempt.cancelled |= variant.kind == VariantKind::Cancels;
+            pursuit.hashes.push(variant.signed.hash.clone());
             // Whoever pursues it may have ended; then it is decided.
             let _ = pursuit.variants.send(variant);
         }
@@ -187,7 +189,7 @@ impl HeldLane {
         let waiting = in_flight.map(|((nonce, attempt), pursuit)| Waiting {
             lane: self.lane.id.clone(),
             nonce: *nonce,
-            hash: pursuit.hash.clone(),
+            hashes: pursuit.hashes.clone(),
             included: attempt.standing == Standing::Included,
         });
         waiting.collect()

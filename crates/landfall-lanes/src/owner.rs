@@ -73,6 +73,9 @@ pub trait Owner: Send + Sync + 'static {
     /// The rail will not sign this batch as it is configured; repeating it does not help.
     fn unsignable(&self, batch: Batch, why: &str);
 
+    /// What these ask for can never be done, by the word of a quorum. Nothing was signed.
+    fn hopeless(&self, batch: Batch, why: &str);
+
     /// These were given up: the store knows better where they are. The sweeper finds the rest.
     fn forgotten(&self, members: &[TransferId]);
 

@@ -105,7 +105,9 @@ async fn try_once(
     if verdict != Verdict::New {
         return Ok(Some(verdict));
     }
-    let base = ledger.map_or(Nonce(0), |ledger| ledger.nonce);
+    let first = handle.ledger.ledger.first_nonce(id, ledger).await;
+    let first = first.map_err(|error| error.to_string())?;
+    let base = first.map_or(Nonce(0), |first| first.nonce);
     let started = shared.store.start_lane(id, held.epoch, base).await;
     match started.map_err(|error| error.to_string())? {
         true => Ok(Some(Verdict::Next(base.next()))),

@@ -9,7 +9,7 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use landfall_api::{Api, ApiConfig, Gateway, Pulse, Relay, api};
-use landfall_core::near::{self, Terms};
+use landfall_core::near::Terms;
 use landfall_core::store::{Accepted, ListFilter, StoreError};
 use landfall_core::{
     BadField, Clock, Event, Move, NewTransfer, Payload, RailName, Stage, State, TrailEntry,
@@ -69,10 +69,8 @@ impl Book {
                 false => Accepted::Conflict(known.clone()),
             };
         }
-        let (first, events): (State, &[Event]) = match submission.payload.rail() {
-            RailName::Near => (State::Near(near::State::Received), &[Event::Enqueued]),
-            RailName::Internal => (State::Internal(internal::State::Init), &[]),
-        };
+        let rail = submission.payload.rail();
+        let (first, events) = (State::all(rail)[0], State::first_events(rail, false));
         let scope = (submission.tenant, submission.key);
         let fresh =
             NewTransfer::begin(scope, fingerprint, submission.payload, first, events, now_ms)

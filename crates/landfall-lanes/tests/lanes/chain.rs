@@ -393,7 +393,7 @@ impl Ledger for Chain {
             for one in waiting {
                 let lane = one.lane.clone();
                 if manner.order == Order::Free {
-                    if let Some((at, _)) = state.find(|tx| tx.hash() == one.hash) {
+                    if let Some((at, _)) = state.find(|tx| one.hashes.contains(&tx.hash())) {
                         let is_final = at < state.final_blocks();
                         shown.push(Progress { lane, reach: Reach::Only(one.nonce), is_final });
                     }

@@ -144,6 +144,10 @@ impl Owner for Till {
         panic!("{why}");
     }
 
+    fn hopeless(&self, _: Batch, why: &str) {
+        panic!("{why}");
+    }
+
     /// A sweeper would find them.
     fn forgotten(&self, _: &[TransferId]) {}
     fn shortage(&self, _: &LaneId, _: Shortage, _: &str) {}

@@ -7,6 +7,7 @@
 //! something that is gone.
 //! Not here: what is done with the answers (`adopt`, `adrift`, `audit`, `check`, `transfers`).
 
+mod evm;
 mod internal;
 mod near;
 mod nodes;
@@ -34,6 +35,7 @@ pub fn of(rail: RailName) -> &'static dyn Examiner {
     match rail {
         RailName::Near => &near::Near,
         RailName::Internal => &internal::Internal,
+        RailName::Evm => &evm::Evm,
     }
 }
 

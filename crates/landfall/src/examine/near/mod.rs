@@ -101,7 +101,7 @@ async fn try_ledger(config: &Config) -> std::result::Result<String, String> {
     let rail = rail.map_err(|failure| failure.to_string())?;
     rail.check().await.map_err(|error| match error {
         RailError::Unavailable(why) => format!("{why}; are near.rpc_urls right and reachable?"),
-        RailError::Misconfigured(why) => why,
+        error => error.to_string(),
     })
 }
 
