@@ -108,6 +108,22 @@ pub fn offer(bytes: &[u8]) -> Result<Offer, Unreadable> {
     })
 }
 
+/// What signed bytes were made of.
+pub fn draft(bytes: &[u8]) -> Result<Draft, Unreadable> {
+    let envelope = read(bytes)?;
+    let unreadable = |what: &str| Unreadable(what.to_owned());
+    let draft = Draft {
+        chain_id: envelope.chain_id().ok_or_else(|| unreadable("for no chain"))?,
+        nonce: envelope.nonce(),
+        to: envelope.to().ok_or_else(|| unreadable("it calls nobody"))?,
+        value: envelope.value(),
+        input: envelope.input().clone(),
+        gas: envelope.gas_limit(),
+        offer: offer(bytes)?,
+    };
+    Ok(draft)
+}
+
 fn read(bytes: &[u8]) -> Result<TxEnvelope, Unreadable> {
     let mut rest = bytes;
     let read = TxEnvelope::decode_2718(&mut rest);
@@ -149,6 +165,7 @@ mod tests {
             let draft = draft(offer);
             let (bytes, hash) = sign(&draft, &key());
             assert_eq!(super::offer(&bytes), Ok(offer));
+            assert_eq!(super::draft(&bytes), Ok(draft.clone()));
             assert_eq!(alloy_primitives::keccak256(&bytes), hash);
             let read = content(&bytes).unwrap();
             assert_eq!(read.from, key().address());

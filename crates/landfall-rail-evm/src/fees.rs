@@ -4,53 +4,26 @@
 //! place: an eighth, where the strictest wants a tenth.
 //! **Rule:** no offer is above the cap, whatever nodes say.
 
+pub use landfall_core::evm::Speed;
 use serde::{Deserialize, Serialize};
 
-/// How soon a call should be mined.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Speed {
-    Slow,
-    #[default]
-    Average,
-    Fast,
-    Fastest,
+/// The percentile of tips in recent blocks that is offered, as `eth_feeHistory` is asked.
+pub fn percentile(speed: Speed) -> u8 {
+    match speed {
+        Speed::Slow => 10,
+        Speed::Average => 40,
+        Speed::Fast => 70,
+        Speed::Fastest => 90,
+    }
 }
 
-impl Speed {
-    pub const ALL: [Speed; 4] = [Speed::Slow, Speed::Average, Speed::Fast, Speed::Fastest];
-
-    /// The percentile of tips in recent blocks that is offered, as `eth_feeHistory` is asked.
-    pub fn percentile(self) -> u8 {
-        match self {
-            Speed::Slow => 10,
-            Speed::Average => 40,
-            Speed::Fast => 70,
-            Speed::Fastest => 90,
-        }
-    }
-
-    /// How many full blocks in a row the offer outlasts: each raises the base fee by an eighth.
-    fn full_blocks(self) -> u32 {
-        match self {
-            Speed::Slow => 2,
-            Speed::Average => 4,
-            Speed::Fast => 6,
-            Speed::Fastest => 8,
-        }
-    }
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Speed::Slow => "slow",
-            Speed::Average => "average",
-            Speed::Fast => "fast",
-            Speed::Fastest => "fastest",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Speed> {
-        Speed::ALL.into_iter().find(|speed| speed.as_str() == text)
+/// How many full blocks in a row the offer outlasts: each raises the base fee by an eighth.
+fn full_blocks(speed: Speed) -> u32 {
+    match speed {
+        Speed::Slow => 2,
+        Speed::Average => 4,
+        Speed::Fast => 6,
+        Speed::Fastest => 8,
     }
 }
 
@@ -91,7 +64,7 @@ impl Offer {
         match market {
             Market::Base { base_fee, tip } => {
                 let tip_max = tip.max(caps.tip_min).min(caps.tip_max);
-                let outlasting = (0..speed.full_blocks()).fold(base_fee, |fee, _| grown(fee));
+                let outlasting = (0..full_blocks(speed)).fold(base_fee, |fee, _| grown(fee));
                 let fee_max = outlasting.saturating_add(tip_max).min(caps.fee_max);
                 Offer::Base { fee_max, tip_max: tip_max.min(fee_max) }
             }

@@ -34,6 +34,10 @@ sol! {
 
     function execute(ForwardRequestData calldata request) external payable;
     function nonces(address owner) external view returns (uint256);
+    function eip712Domain() external view returns (
+        bytes1 fields, string name, string version, uint256 chainId, address verifyingContract,
+        bytes32 salt, uint256[] extensions
+    );
 
     event ExecutedForwardRequest(address indexed signer, uint256 nonce, bool success);
 }
@@ -99,13 +103,23 @@ impl Forwarder {
         }
     }
 
-    /// The input of the call that executes it.
-    pub fn execution(&self, request: &ForwardRequest, signature: &Bytes) -> Bytes {
-        let ForwardRequest { from, to, value, gas, deadline, data, .. } = request.clone();
-        let signature = signature.clone();
-        let request = ForwardRequestData { from, to, value, gas, deadline, data, signature };
-        executeCall { request }.abi_encode().into()
+    /// The input of the question for its name.
+    pub fn question() -> Bytes {
+        eip712DomainCall {}.abi_encode().into()
     }
+
+    /// The name in the answer to it.
+    pub fn name_in(answer: &Bytes) -> Option<String> {
+        eip712DomainCall::abi_decode_returns(answer).ok().map(|domain| domain.name)
+    }
+}
+
+/// The input of the call that executes a request.
+pub fn execution(request: &ForwardRequest, signature: &Bytes) -> Bytes {
+    let ForwardRequest { from, to, value, gas, deadline, data, .. } = request.clone();
+    let signature = signature.clone();
+    let request = ForwardRequestData { from, to, value, gas, deadline, data, signature };
+    executeCall { request }.abi_encode().into()
 }
 
 #[cfg(test)]
@@ -198,7 +212,7 @@ mod tests {
     #[test]
     fn the_execution_carries_all_but_the_nonce() {
         let signature = Bytes::from(signed(&request()));
-        let input = forwarder().execution(&request(), &signature);
+        let input = execution(&request(), &signature);
         let decoded = executeCall::abi_decode(&input).unwrap().request;
         assert_eq!((decoded.from, decoded.to), (request().from, request().to));
         assert_eq!((decoded.data, decoded.signature), (request().data, signature));

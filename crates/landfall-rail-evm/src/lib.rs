@@ -1,13 +1,32 @@
-//! The EVM rail's own knowledge: what a call is, what it costs, how it is signed, what a node's
-//! refusal means, what a revert says.
+//! Calls on EVM chains: what a call is, what it costs, how it is signed and sent, what became of
+//! it.
 //!
-//! Pure: no node is asked here, so that every rule can be tried by itself.
+//! | module | holds |
+//! |---|---|
+//! | [`encode`], [`forward`], [`keys`] | transactions, users' requests, signing |
+//! | [`fees`], [`market`] | what is offered for gas, and what it costs |
+//! | [`refusal`], [`revert`] | what nodes and contracts mean |
+//! | [`node`], [`answer`], [`recent`] | questions, answers, and each node's newest blocks |
+//! | [`look`] | what nodes together prove |
+//! | [`rail`] | the seam |
+//!
 //! **Invariant:** a refusal is certain only if its words are in a closed table ([`refusal`]); what
 //! is not in it proves nothing.
 
+pub mod answer;
 pub mod encode;
 pub mod fees;
 pub mod forward;
 pub mod keys;
+pub mod look;
+pub mod market;
+pub mod node;
+pub mod rail;
+pub mod recent;
 pub mod refusal;
 pub mod revert;
+pub mod settings;
+
+pub use keys::Key;
+pub use rail::{BadSettings, EvmRail, lane_id, signer_of};
+pub use settings::{EvmSettings, Finality};

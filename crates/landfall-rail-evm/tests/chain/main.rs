@@ -1,0 +1,4 @@
+//! The rail in an engine, over a simulated chain on sockets.
+
+mod calls;
+mod world;
