@@ -26,7 +26,17 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("redis", &["landfall-queue-redis", "landfall-store-redis"]),
     ("alloy-consensus", &["landfall-rail-evm", "landfall-sim-evm"]),
     ("alloy-sol-types", &["landfall-rail-evm", "landfall-sim-evm"]),
-    ("axum", &["landfall", "landfall-api", "landfall-ledger", "landfall-sim", "landfall-sim-evm"]),
+    (
+        "axum",
+        &[
+            "landfall",
+            "landfall-api",
+            "landfall-ledger",
+            "landfall-sim",
+            "landfall-sim-evm",
+            "landfall-sim-front",
+        ],
+    ),
     ("hyper-rustls", &["landfall-rpc"]),
     ("clap", &["landfall", "xtask"]),
     ("anyhow", &["landfall", "xtask"]),

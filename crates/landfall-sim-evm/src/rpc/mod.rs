@@ -14,8 +14,8 @@ mod state;
 mod transactions;
 mod words;
 
-use alloy_primitives::hex;
-use serde_json::{Value, json};
+use landfall_sim_front::rpc::{Failure, answer};
+use serde_json::Value;
 
 use super::ledger::{Block, FINAL_BLOCKS, Ledger, SAFE_BLOCKS};
 
@@ -61,81 +61,16 @@ impl Node<'_> {
     }
 }
 
-/// A request that has no result.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
-    code: i64,
-    message: String,
-    data: Option<String>,
-}
-
-impl Failure {
-    fn new(code: i64, message: impl Into<String>) -> Failure {
-        Failure { code, message: message.into(), data: None }
-    }
-
-    fn params(message: impl Into<String>) -> Failure {
-        Failure::new(-32602, message)
-    }
-
-    fn missing(argument: usize) -> Failure {
-        Failure::params(format!("missing value for required argument {argument}"))
-    }
-
-    fn with_data(self, data: &[u8]) -> Failure {
-        Failure { data: Some(hex::encode_prefixed(data)), ..self }
-    }
-
-    fn body(&self) -> Value {
-        match &self.data {
-            None => json!({ "code": self.code, "message": self.message }),
-            Some(data) => json!({ "code": self.code, "message": self.message, "data": data }),
-        }
-    }
-}
-
-/// The methods a body names, for counting.
-pub fn methods_of(body: &Value) -> Vec<&str> {
-    match body {
-        Value::Array(batch) => batch.iter().map(method_of).collect(),
-        one => vec![method_of(one)],
-    }
-}
-
-fn method_of(one: &Value) -> &str {
-    one.get("method").and_then(Value::as_str).unwrap_or("(none)")
-}
-
 /// Answers a request, or each of a batch.
 pub fn handle(node: &mut Node<'_>, body: &Value) -> Value {
-    match body {
-        Value::Array(batch) if batch.is_empty() => {
-            answer(&Value::Null, Err(Failure::new(-32600, "empty batch")))
-        }
-        Value::Array(batch) => batch.iter().map(|one| single(node, one)).collect(),
-        one => single(node, one),
-    }
-}
-
-fn single(node: &mut Node<'_>, request: &Value) -> Value {
-    let id = request.get("id").unwrap_or(&Value::Null);
-    let Some(method) = request.get("method").and_then(Value::as_str) else {
-        return answer(id, Err(Failure::new(-32600, "invalid request")));
-    };
-    let none = Vec::new();
-    let params = match request.get("params") {
-        None | Some(Value::Null) => Ok(&none),
-        Some(Value::Array(params)) => Ok(params),
-        Some(_) => Err(Failure::params("non-array args")),
-    };
-    answer(id, params.and_then(|params| dispatch(node, method, Params(params))))
-}
-
-fn answer(id: &Value, result: Result<Value, Failure>) -> Value {
-    match result {
-        Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
-        Err(failure) => json!({ "jsonrpc": "2.0", "id": id, "error": failure.body() }),
-    }
+    answer(body, |method, params| {
+        let params = match params {
+            Value::Null => &[][..],
+            Value::Array(params) => params,
+            _ => return Err(Failure::params("non-array args")),
+        };
+        dispatch(node, method, Params(params))
+    })
 }
 
 /// The arguments of a call, by place.
@@ -144,7 +79,8 @@ struct Params<'a>(&'a [Value]);
 
 impl<'a> Params<'a> {
     fn get(self, at: usize) -> Result<&'a Value, Failure> {
-        self.0.get(at).ok_or_else(|| Failure::missing(at))
+        let missing = || Failure::params(format!("missing value for required argument {at}"));
+        self.0.get(at).ok_or_else(missing)
     }
 
     fn or_null(self, at: usize) -> &'a Value {

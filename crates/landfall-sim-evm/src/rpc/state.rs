@@ -1,6 +1,6 @@
 //! What accounts and contracts hold, and calls that change nothing.
 
-use alloy_primitives::{Bytes, U256};
+use alloy_primitives::{Bytes, U256, hex};
 use alloy_sol_types::{Revert, SolError};
 use serde_json::Value;
 
@@ -76,7 +76,7 @@ fn refused(error: CallError) -> Failure {
                 Ok(revert) => format!("execution reverted: {}", revert.reason()),
                 Err(_) => "execution reverted".to_owned(),
             };
-            Failure::new(3, message).with_data(&data)
+            Failure::new(3, message).with_data(hex::encode_prefixed(&data))
         }
         CallError::OutOfGas => Failure::new(-32000, "out of gas"),
         CallError::NoFunds => Failure::new(-32000, "insufficient funds for transfer"),

@@ -7,23 +7,20 @@ mod faults;
 mod http;
 mod routes;
 
-use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use alloy_primitives::{B256, U256};
+use landfall_sim_front::{Dice, Front, Journal, ListenError, Running, Sockets};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
-use tokio::time::MissedTickBehavior;
 
-pub use faults::{Dice, Faults, FaultsPatch, Fortune};
+pub use faults::{Faults, Own};
 
-use super::journal::{Entry, Journal};
+use super::journal::{self, Entry};
 use super::keys;
 use super::ledger::natives::{COUNTER, FORWARDER};
 use super::ledger::{FINAL_BLOCKS, Genesis, Ledger, Transaction};
@@ -32,8 +29,6 @@ use super::ledger::{FINAL_BLOCKS, Genesis, Ledger, Transaction};
 pub const CHAIN_ID: u64 = 1_337_001;
 /// Ether each signer begins with.
 const SIGNER_ETHER: u64 = 10_000;
-/// Ports tried above a given one for further nodes.
-const PORTS_TRIED: u16 = 200;
 
 #[derive(Clone, Debug)]
 pub struct SimConfig {
@@ -64,8 +59,8 @@ impl Default for SimConfig {
 
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    #[error("cannot listen on {addr}")]
-    Listen { addr: SocketAddr, source: io::Error },
+    #[error(transparent)]
+    Listen(#[from] ListenError),
     #[error("cannot use the state file {path}")]
     State { path: PathBuf, source: io::Error },
     #[error("the state file has other signers: start with as many, or with another file")]
@@ -76,22 +71,19 @@ pub enum StartError {
 
 /// A running simulator. Stops when dropped.
 pub struct SimEvm {
-    addrs: Vec<SocketAddr>,
     secrets: Vec<B256>,
-    tasks: Vec<JoinHandle<()>>,
+    running: Running,
 }
 
 /// What all nodes share.
 struct World {
     chain: Mutex<ChainState>,
-    faults: Mutex<Vec<Faults>>,
-    dice: Mutex<Dice>,
-    calls: Mutex<BTreeMap<String, u64>>,
+    front: Front<Own>,
 }
 
 struct ChainState {
     ledger: Ledger,
-    journal: Option<Journal>,
+    journal: Option<Journal<Entry>>,
 }
 
 impl SimEvm {
@@ -106,28 +98,17 @@ impl SimEvm {
         let secrets: Vec<B256> =
             (0..config.signers).map(|index| keys::secret(config.seed, index)).collect();
         let chain = open(&config, &secrets)?;
-        let mut listeners = Vec::new();
-        for _ in 0..config.nodes {
-            let after = listeners.last().and_then(|last: &TcpListener| last.local_addr().ok());
-            listeners.push(listen(config.listen, after).await?);
-        }
-        let local = |listener: &TcpListener| listener.local_addr().unwrap_or(config.listen);
-        let addrs: Vec<SocketAddr> = listeners.iter().map(local).collect();
-        let world = Arc::new(World {
-            chain: Mutex::new(chain),
-            faults: Mutex::new(vec![Faults::default(); config.nodes]),
-            dice: Mutex::new(Dice::new(config.seed)),
-            calls: Mutex::new(BTreeMap::new()),
-        });
-        let mut tasks = vec![tokio::spawn(make_blocks(world.clone(), config.block_ms))];
-        for (node, listener) in listeners.into_iter().enumerate() {
-            tasks.push(tokio::spawn(http::accept(world.clone(), node, listener)));
-        }
-        Ok(SimEvm { addrs, secrets, tasks })
+        let sockets = Sockets::bind(config.listen, config.nodes).await?;
+        let front = Front::new(config.nodes, config.seed);
+        let world = Arc::new(World { chain: Mutex::new(chain), front });
+        let mut running = Running::default();
+        running.serve(sockets, &world);
+        running.every(config.block_ms, move || world.make_block(now_s()));
+        Ok(SimEvm { secrets, running })
     }
 
     pub fn rpc_urls(&self) -> Vec<String> {
-        self.addrs.iter().map(|addr| format!("http://{addr}")).collect()
+        self.running.urls()
     }
 
     /// The signers' secret keys.
@@ -149,18 +130,8 @@ impl SimEvm {
     }
 
     /// Stops all tasks. What is in a block is in the state file already.
-    pub async fn shutdown(mut self) {
-        for task in std::mem::take(&mut self.tasks) {
-            task.abort();
-            // Aborted on purpose: how it ended says nothing.
-            let _ = task.await;
-        }
-    }
-}
-
-impl Drop for SimEvm {
-    fn drop(&mut self) {
-        self.tasks.iter().for_each(JoinHandle::abort);
+    pub async fn shutdown(self) {
+        self.running.shutdown().await;
     }
 }
 
@@ -176,44 +147,11 @@ fn open(config: &SimConfig, secrets: &[B256]) -> Result<ChainState, StartError> 
     };
     let signers = genesis.signers.clone();
     let unusable = |source| StartError::State { path: path.clone(), source };
-    let (journal, ledger) = Journal::open(path, genesis, config.nodes).map_err(unusable)?;
+    let (journal, ledger) = journal::open(path, genesis, config.nodes).map_err(unusable)?;
     if ledger.genesis().signers != signers {
         return Err(StartError::OtherSigners);
     }
     Ok(ChainState { ledger, journal: Some(journal) })
-}
-
-/// Binds the first address, or the next free port after the last node's.
-async fn listen(first: SocketAddr, after: Option<SocketAddr>) -> Result<TcpListener, StartError> {
-    let mut addr = first;
-    let tries = match after {
-        Some(last) if first.port() != 0 => {
-            addr.set_port(last.port().saturating_add(1));
-            PORTS_TRIED
-        }
-        _ => 1,
-    };
-    let mut tried = 1;
-    loop {
-        match TcpListener::bind(addr).await {
-            Ok(listener) => return Ok(listener),
-            Err(_) if tried < tries => addr.set_port(addr.port().saturating_add(1)),
-            Err(source) => return Err(StartError::Listen { addr, source }),
-        }
-        tried += 1;
-    }
-}
-
-async fn make_blocks(world: Arc<World>, block_ms: u64) {
-    let mut ticks = tokio::time::interval(Duration::from_millis(block_ms.max(1)));
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
-        if let Err(error) = world.make_block(now_s()) {
-            tracing::error!(%error, "the state file cannot be written: no more blocks");
-            return;
-        }
-    }
 }
 
 impl ChainState {
@@ -247,8 +185,8 @@ impl ChainState {
 impl World {
     /// The nodes take turns; each makes its block of what it has, and only then tells the others.
     fn make_block(&self, now_s: u64) -> io::Result<()> {
-        let faults = self.faults.lock().clone();
-        let mut dice = self.dice.lock();
+        let faults: Vec<Own> = self.front.faults.lock().iter().map(|all| all.own.clone()).collect();
+        let mut dice = self.front.dice.lock();
         let mut chain = self.chain.lock();
         for (node, faults) in faults.iter().enumerate().filter(|(_, faults)| faults.drop > 0.0) {
             chain.ledger.keep_pooled(node, |_| !dice.happens(faults.drop));
@@ -263,7 +201,7 @@ impl World {
         if faults.len() > 1 {
             chain.ledger.gossip();
         }
-        match dice.fall(&faults, FINAL_BLOCKS - 1) {
+        match faults::fall(&mut dice, &faults, FINAL_BLOCKS - 1) {
             0 => Ok(()),
             depth => chain.reorg(depth, false).map(|_| ()),
         }

@@ -21,21 +21,21 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use landfall_sim_front::routes::{self, refuse};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::ledger::FINAL_BLOCKS;
 use super::World;
-use super::faults::FaultsPatch;
 
 pub fn router(world: Arc<World>) -> Router {
     Router::new()
         .route("/sim/transactions", get(transactions))
         .route("/sim/stats", get(stats))
-        .route("/sim/faults", get(faults).post(set_faults))
         .route("/sim/reorg", post(reorg))
         .route("/sim/spike", post(spike))
         .route("/sim/drop", post(drop_pooled))
+        .merge(routes::faults())
         .with_state(world)
 }
 
@@ -63,8 +63,8 @@ async fn transactions(State(world): Sim) -> Json<Vec<Value>> {
 }
 
 async fn stats(State(world): Sim) -> Json<Value> {
-    let calls = world.calls.lock().clone();
-    let nodes = world.faults.lock().len();
+    let calls = world.front.calls();
+    let nodes = world.front.faults.lock().len();
     let chain = world.chain.lock();
     let pools: Vec<usize> = (0..nodes).map(|node| chain.ledger.pool(node).len()).collect();
     Json(json!({
@@ -74,25 +74,6 @@ async fn stats(State(world): Sim) -> Json<Value> {
         "final_height": chain.ledger.height().saturating_sub(FINAL_BLOCKS),
         "pools": pools,
     }))
-}
-
-async fn faults(State(world): Sim) -> Json<Value> {
-    Json(json!({ "nodes": *world.faults.lock() }))
-}
-
-async fn set_faults(State(world): Sim, Json(patch): Json<FaultsPatch>) -> Response {
-    if let Err(message) = patch.check() {
-        return refuse(&message);
-    }
-    let mut nodes = world.faults.lock();
-    match patch.node {
-        Some(node) => match nodes.get_mut(node) {
-            Some(faults) => patch.apply(faults),
-            None => return refuse(&format!("node must be below {}", nodes.len())),
-        },
-        None => nodes.iter_mut().for_each(|faults| patch.apply(faults)),
-    }
-    Json(json!({ "nodes": *nodes })).into_response()
 }
 
 #[derive(Deserialize)]
@@ -126,7 +107,7 @@ struct DropBody {
 }
 
 async fn drop_pooled(State(world): Sim, Json(body): Json<DropBody>) -> Response {
-    let nodes = world.faults.lock().len();
+    let nodes = world.front.faults.lock().len();
     if body.node.is_some_and(|node| node >= nodes) {
         return refuse(&format!("node must be below {nodes}"));
     }
@@ -138,8 +119,4 @@ async fn drop_pooled(State(world): Sim, Json(body): Json<DropBody>) -> Response 
         dropped += before - chain.ledger.pool(node).len();
     }
     Json(json!({ "dropped": dropped })).into_response()
-}
-
-fn refuse(message: &str) -> Response {
-    (StatusCode::BAD_REQUEST, message.to_string()).into_response()
 }

@@ -1,17 +1,12 @@
-//! The state file: an append-only log of what each block was made from.
-//!
-//! The ledger is deterministic, so its inputs are its state. Each line is one [`Entry`] as JSON,
-//! written before anybody can see the block it makes; a kill -9 therefore loses the pool and at
-//! most a line that was not finished, which is cut off on the next start.
-//! Not synced to the disk: it survives the process, not the machine.
+//! The state file: what each block was made from. A kill -9 loses the pool.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use landfall_sim_front::Journal;
 use near_primitives::borsh::{self, BorshDeserialize};
 use near_primitives::hash::CryptoHash;
 use near_primitives::transaction::SignedTransaction;
@@ -69,51 +64,18 @@ impl BlockEntry {
     }
 }
 
-pub struct Journal {
-    file: File,
-}
-
-impl Journal {
-    /// Opens the file and rebuilds the ledger in it; without one the ledger starts from `genesis`.
-    pub fn open(path: &Path, genesis: Genesis) -> io::Result<(Journal, Ledger)> {
-        let file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-        let mut reader = BufReader::new(file);
-        let mut ledger = None;
-        let mut good_bytes = 0;
-        let mut line = String::new();
-        loop {
-            line.clear();
-            let bytes = reader.read_line(&mut line)?;
-            if bytes == 0 || !line.ends_with('\n') {
-                break;
-            }
-            let entry: Entry = serde_json::from_str(&line).map_err(|error| {
-                io::Error::other(format!("{} at byte {good_bytes}: {error}", path.display()))
-            })?;
-            apply(&mut ledger, entry)?;
-            good_bytes += bytes as u64;
+/// Opens the file and rebuilds the ledger in it; without one the ledger starts from `genesis`.
+pub fn open(path: &Path, genesis: Genesis) -> io::Result<(Journal<Entry>, Ledger)> {
+    let mut ledger = None;
+    let mut journal = Journal::open(path, |entry| apply(&mut ledger, entry))?;
+    let ledger = match ledger {
+        Some(ledger) => ledger,
+        None => {
+            journal.append(&Entry::Genesis(Box::new(genesis.clone())))?;
+            Ledger::new(genesis)
         }
-        let mut file = reader.into_inner();
-        file.set_len(good_bytes)?;
-        file.seek(SeekFrom::Start(good_bytes))?;
-        let mut journal = Journal { file };
-        let ledger = match ledger {
-            Some(ledger) => ledger,
-            None => {
-                journal.append(&Entry::Genesis(Box::new(genesis.clone())))?;
-                Ledger::new(genesis)
-            }
-        };
-        Ok((journal, ledger))
-    }
-
-    /// One write for the whole line.
-    pub fn append(&mut self, entry: &Entry) -> io::Result<()> {
-        let mut line = serde_json::to_vec(entry).map_err(io::Error::other)?;
-        line.push(b'\n');
-        self.file.write_all(&line)
-    }
+    };
+    Ok((journal, ledger))
 }
 
 fn apply(ledger: &mut Option<Ledger>, entry: Entry) -> io::Result<()> {

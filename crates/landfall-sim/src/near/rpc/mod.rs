@@ -23,6 +23,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use answer::{Answer, Body};
+pub use landfall_sim_front::rpc::method_of;
 pub use transactions::{Waiting, signed_in};
 
 use super::ledger::{Ledger, View};
@@ -72,11 +73,6 @@ struct Request {
 enum Outcome {
     Result(Value),
     Wait(transactions::Wanted),
-}
-
-/// The method a request names, for counting.
-pub fn method_of(body: &Value) -> &str {
-    body.get("method").and_then(Value::as_str).unwrap_or("(none)")
 }
 
 pub fn handle(node: &mut Node, body: &Value) -> Reply {

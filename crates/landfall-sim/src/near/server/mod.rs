@@ -7,24 +7,21 @@ mod faults;
 mod http;
 mod routes;
 
-use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use landfall_sim_front::{Front, Journal, ListenError, Running, Sockets};
 use near_crypto::SecretKey;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
-use tokio::time::MissedTickBehavior;
 
-pub use faults::{Dice, Faults, FaultsPatch, Fortune};
+pub use faults::{Faults, Own};
 
-use super::journal::{Entry, Journal};
+use super::journal::{self, Entry};
 use super::keys;
 use super::ledger::{Decree, Genesis, Ledger, Settings};
 
@@ -35,8 +32,6 @@ pub const CHAIN_ID: &str = "simnet";
 pub const RELAY_NEAR: u128 = 1_000_000 * 10u128.pow(24);
 /// Tokens the relay begins with.
 pub const RELAY_TOKENS: u128 = 10u128.pow(30);
-/// Ports tried above a given one for further nodes.
-const PORTS_TRIED: u16 = 200;
 
 #[derive(Clone, Debug)]
 pub struct SimConfig {
@@ -90,8 +85,8 @@ impl SimConfig {
 
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    #[error("cannot listen on {addr}")]
-    Listen { addr: SocketAddr, source: io::Error },
+    #[error(transparent)]
+    Listen(#[from] ListenError),
     #[error("cannot use the state file {path}")]
     State { path: PathBuf, source: io::Error },
     #[error("the state file has the keys of another seed: start with that seed or another file")]
@@ -103,8 +98,7 @@ pub enum StartError {
 /// A running simulator. Stops when dropped.
 pub struct SimNear {
     world: Arc<World>,
-    addrs: Vec<SocketAddr>,
-    tasks: Vec<JoinHandle<()>>,
+    running: Running,
 }
 
 /// What all nodes share.
@@ -112,16 +106,14 @@ struct World {
     chain: Mutex<ChainState>,
     /// Height of the head, told after each block and reorganisation.
     blocks: watch::Sender<u64>,
-    faults: Mutex<Vec<Faults>>,
-    dice: Mutex<Dice>,
-    calls: Mutex<BTreeMap<String, u64>>,
+    front: Front<Own>,
     keys: Vec<SecretKey>,
     addrs: Vec<String>,
 }
 
 struct ChainState {
     ledger: Ledger,
-    journal: Option<Journal>,
+    journal: Option<Journal<Entry>>,
 }
 
 impl SimNear {
@@ -136,31 +128,23 @@ impl SimNear {
         let keys: Vec<SecretKey> =
             (0..config.keys).map(|index| keys::secret_key(config.seed, index)).collect();
         let chain = open(&config, &keys)?;
-        let mut listeners = Vec::new();
-        for _ in 0..config.nodes {
-            let after = listeners.last().and_then(|last: &TcpListener| last.local_addr().ok());
-            listeners.push(listen(config.listen, after).await?);
-        }
-        let local = |listener: &TcpListener| listener.local_addr().unwrap_or(config.listen);
-        let addrs: Vec<SocketAddr> = listeners.iter().map(local).collect();
+        let sockets = Sockets::bind(config.listen, config.nodes).await?;
         let world = Arc::new(World {
             blocks: watch::Sender::new(chain.ledger.height()),
             chain: Mutex::new(chain),
-            faults: Mutex::new(vec![Faults::default(); config.nodes]),
-            dice: Mutex::new(Dice::new(config.seed)),
-            calls: Mutex::new(BTreeMap::new()),
+            front: Front::new(config.nodes, config.seed),
             keys,
-            addrs: addrs.iter().map(SocketAddr::to_string).collect(),
+            addrs: sockets.addrs().iter().map(SocketAddr::to_string).collect(),
         });
-        let mut tasks = vec![tokio::spawn(make_blocks(world.clone(), config.block_ms))];
-        for (node, listener) in listeners.into_iter().enumerate() {
-            tasks.push(tokio::spawn(http::accept(world.clone(), node, listener)));
-        }
-        Ok(SimNear { world, addrs, tasks })
+        let mut running = Running::default();
+        running.serve(sockets, &world);
+        let maker = world.clone();
+        running.every(config.block_ms, move || maker.make_block(now_ns()));
+        Ok(SimNear { world, running })
     }
 
     pub fn rpc_urls(&self) -> Vec<String> {
-        self.addrs.iter().map(|addr| format!("http://{addr}")).collect()
+        self.running.urls()
     }
 
     /// The relay's secret keys, as `ed25519:base58`.
@@ -181,18 +165,8 @@ impl SimNear {
     }
 
     /// Stops all tasks. What is final is in the state file already.
-    pub async fn shutdown(mut self) {
-        for task in std::mem::take(&mut self.tasks) {
-            task.abort();
-            // Aborted on purpose: how it ended says nothing.
-            let _ = task.await;
-        }
-    }
-}
-
-impl Drop for SimNear {
-    fn drop(&mut self) {
-        self.tasks.iter().for_each(JoinHandle::abort);
+    pub async fn shutdown(self) {
+        self.running.shutdown().await;
     }
 }
 
@@ -212,7 +186,7 @@ fn open(config: &SimConfig, keys: &[SecretKey]) -> Result<ChainState, StartError
         return Ok(ChainState { ledger: Ledger::new(genesis), journal: None });
     };
     let unusable = |source| StartError::State { path: path.clone(), source };
-    let (mut journal, mut ledger) = Journal::open(path, genesis).map_err(unusable)?;
+    let (mut journal, mut ledger) = journal::open(path, genesis).map_err(unusable)?;
     if ledger.genesis().relay_keys.first() != keys.first().map(SecretKey::public_key).as_ref() {
         return Err(StartError::OtherSeed);
     }
@@ -227,39 +201,6 @@ fn open(config: &SimConfig, keys: &[SecretKey]) -> Result<ChainState, StartError
         }
     }
     Ok(ChainState { ledger, journal: Some(journal) })
-}
-
-/// Binds the first address, or the next free port after the last node's.
-async fn listen(first: SocketAddr, after: Option<SocketAddr>) -> Result<TcpListener, StartError> {
-    let mut addr = first;
-    let tries = match after {
-        Some(last) if first.port() != 0 => {
-            addr.set_port(last.port().saturating_add(1));
-            PORTS_TRIED
-        }
-        _ => 1,
-    };
-    let mut tried = 1;
-    loop {
-        match TcpListener::bind(addr).await {
-            Ok(listener) => return Ok(listener),
-            Err(_) if tried < tries => addr.set_port(addr.port().saturating_add(1)),
-            Err(source) => return Err(StartError::Listen { addr, source }),
-        }
-        tried += 1;
-    }
-}
-
-async fn make_blocks(world: Arc<World>, block_ms: u64) {
-    let mut ticks = tokio::time::interval(Duration::from_millis(block_ms.max(1)));
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
-        if let Err(error) = world.make_block(now_ns()) {
-            tracing::error!(%error, "the state file cannot be written: no more blocks");
-            return;
-        }
-    }
 }
 
 impl World {

@@ -31,6 +31,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use landfall_sim_front::routes::{self, refuse};
 use near_primitives::types::AccountId;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
@@ -42,7 +43,6 @@ use super::super::ledger::state::Slot;
 use super::super::ledger::{Decree, Refusals};
 use super::super::rpc::TIMEOUT_MS;
 use super::World;
-use super::faults::FaultsPatch;
 
 /// Enough for a list of a hundred thousand accounts.
 const MAX_BODY_BYTES: usize = 16 * 1024 * 1024;
@@ -52,7 +52,6 @@ pub fn router(world: Arc<World>) -> Router {
         .route("/sim/transfers", get(transfers))
         .route("/sim/balances", get(balances))
         .route("/sim/stats", get(stats))
-        .route("/sim/faults", get(faults).post(set_faults))
         .route("/sim/mint", post(mint))
         .route("/sim/fund", post(fund))
         .route("/sim/drain", post(drain))
@@ -61,6 +60,7 @@ pub fn router(world: Arc<World>) -> Router {
         .route("/sim/reorg", post(reorg))
         .route("/sim/foreign", post(foreign))
         .route("/sim/invalidate", post(invalidate))
+        .merge(routes::faults())
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .with_state(world)
 }
@@ -86,7 +86,7 @@ async fn balances(State(world): Sim) -> Json<Value> {
 }
 
 async fn stats(State(world): Sim) -> Json<Value> {
-    let calls = world.calls.lock().clone();
+    let calls = world.front.calls();
     let chain = world.chain.lock();
     Json(json!({
         "total": calls.values().sum::<u64>(),
@@ -95,25 +95,6 @@ async fn stats(State(world): Sim) -> Json<Value> {
         "final_height": chain.ledger.view(0).final_height(),
         "pool": chain.ledger.pool_len(),
     }))
-}
-
-async fn faults(State(world): Sim) -> Json<Value> {
-    Json(json!({ "nodes": *world.faults.lock() }))
-}
-
-async fn set_faults(State(world): Sim, Json(patch): Json<FaultsPatch>) -> Response {
-    if let Err(message) = patch.check() {
-        return refuse(&message);
-    }
-    let mut nodes = world.faults.lock();
-    match patch.node {
-        Some(node) => match nodes.get_mut(node) {
-            Some(faults) => patch.apply(faults),
-            None => return refuse(&format!("node must be below {}", nodes.len())),
-        },
-        None => nodes.iter_mut().for_each(|faults| patch.apply(faults)),
-    }
-    Json(json!({ "nodes": *nodes })).into_response()
 }
 
 #[derive(Deserialize)]
@@ -257,10 +238,6 @@ impl World {
         let patience = Duration::from_millis(TIMEOUT_MS);
         tokio::time::timeout(patience, waiting).await.unwrap_or(false)
     }
-}
-
-fn refuse(message: &str) -> Response {
-    (StatusCode::BAD_REQUEST, message.to_string()).into_response()
 }
 
 #[derive(Deserialize)]
