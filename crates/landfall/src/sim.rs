@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use landfall_sim::near::{SimConfig, SimNear};
 use landfall_sim_evm::SimEvm;
+use landfall_sim_near::{SimConfig, SimNear};
 
 use crate::cli::{SimArguments, Switch};
 use crate::failure::{Failure, Result};

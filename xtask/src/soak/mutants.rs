@@ -216,7 +216,7 @@ impl Shard<'_> {
         let is_listed = |mutant: &String| listed.contains(&named(mutant));
         let packages = self.packages.iter().flat_map(|name| ["--test-package", name]);
         let packages: Vec<&str> = packages.chain(["--", "--tests"]).collect();
-        let worlds = [&["--test-package", "landfall-sim", "--"], &WORLDS[..]].concat();
+        let worlds = [&["--test-package", "landfall-torture", "--"], &WORLDS[..]].concat();
         for tests in [packages, worlds] {
             if !self.survivors()?.iter().all(is_listed) {
                 finish(self.command(root, true).args(tests))?;

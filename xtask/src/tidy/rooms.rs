@@ -16,8 +16,8 @@ const MAP: &str = "ARCHITECTURE.md";
 
 /// Heavy or telling crates and the rooms they live in.
 const ONLY_IN: &[(&str, &[&str])] = &[
-    ("near-primitives", &["landfall-rail-near", "landfall-sim"]),
-    ("near-crypto", &["landfall-rail-near", "landfall-sim"]),
+    ("near-primitives", &["landfall-rail-near", "landfall-sim-near", "landfall-torture"]),
+    ("near-crypto", &["landfall-rail-near", "landfall-sim-near", "landfall-torture"]),
     ("tokio-postgres", &["landfall-ledger-postgres", "landfall-store-postgres"]),
     ("rusqlite", &["landfall-ledger", "landfall-sqlite", "landfall-store-sqlite"]),
     ("mysql_async", &["landfall-ledger-mysql", "landfall-store-mysql"]),
@@ -32,9 +32,10 @@ const ONLY_IN: &[(&str, &[&str])] = &[
             "landfall",
             "landfall-api",
             "landfall-ledger",
-            "landfall-sim",
             "landfall-sim-evm",
             "landfall-sim-front",
+            "landfall-sim-near",
+            "landfall-torture",
         ],
     ),
     ("hyper-rustls", &["landfall-rpc"]),

@@ -22,9 +22,9 @@ const CLOCKS_ALLOWED: [(&str, &str); 7] = [
     ("crates/landfall-conformance/src/lifecycles", "measures real time"),
     ("crates/landfall-lanes/src/clock.rs", "is the clock"),
     ("crates/landfall-servers/src/server.rs", "waits for other processes"),
-    ("crates/landfall-sim/src/near/server", "makes blocks in real time"),
     ("crates/landfall-sim-evm/src/server", "makes blocks in real time"),
     ("crates/landfall-sim-front/src", "is slow on purpose"),
+    ("crates/landfall-sim-near/src/server", "makes blocks in real time"),
     ("xtask/", "measures real time"),
 ];
 

@@ -12,7 +12,7 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use landfall_ledger::{AccountId, Faults, Operation, SimServices, Terms};
-use landfall_sim::near::{SimConfig, SimNear};
+use landfall_sim_near::{SimConfig, SimNear};
 use serde_json::{Value, json};
 
 use crate::config::{DEFAULT_FILE, Sources};

@@ -1,7 +1,7 @@
 //! A plan made smaller: faults switched off, fewer of everything. And how a failing one is cut down
 //! to the shortest that still fails the same way.
 
-use landfall_sim::torture::{Failure, Plan, Report, run_plan};
+use landfall_torture::{Failure, Plan, Report, run_plan};
 
 use super::{options, plan_of};
 use crate::cli::TortureArguments;
@@ -256,7 +256,7 @@ fn alike(one: &Report, other: &Report) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use landfall_sim::torture::Broken;
+    use landfall_torture::Broken;
     use std::sync::OnceLock;
 
     /// What a run of the plan might have reported.

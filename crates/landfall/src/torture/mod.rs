@@ -2,7 +2,7 @@
 //!
 //! Each seed is a world of its own on a thread of its own; as many at once as there are cores. The
 //! first failure ends the run and is made as small as it will go.
-//! Not here: the worlds and what they check (`landfall_sim::torture`).
+//! Not here: the worlds and what they check (`landfall_torture`).
 
 mod cut;
 mod progress;
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use landfall_core::Clock;
 use landfall_core::guard::Guard;
-use landfall_sim::torture::{Options, Plan, Report, run_plan};
+use landfall_torture::{Options, Plan, Report, run_plan};
 
 use crate::cli::TortureArguments;
 use crate::show::Show;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use landfall_core::guard::Guard;
-use landfall_sim::torture::{Failure, Report};
+use landfall_torture::{Failure, Report};
 use serde_json::{Map, Value, json};
 
 use super::cut::{Cut, Shortest, shorten};
@@ -175,7 +175,7 @@ fn value(sum: &Sum, seconds: f64, found: Option<&Found>) -> Value {
 mod tests {
     use super::*;
     use crate::torture::options;
-    use landfall_sim::torture::{Broken, Plan, run_plan};
+    use landfall_torture::{Broken, Plan, run_plan};
 
     fn found(failure: Failure) -> Found {
         let calm = Plan { transfers: 1, storm_ms: 1, ..Cut::default().plan(7) };

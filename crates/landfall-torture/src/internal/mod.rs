@@ -1,0 +1,3 @@
+//! Services as a part of a world.
+
+pub(crate) mod services;

@@ -1,0 +1,257 @@
+//! What strikes the ledger and its nodes in ways of their own: liars, lost memories, limits, funds.
+//!
+//! Not here: what liars say (`liars`); nodes that are merely behind or away (`chaos`).
+
+use std::sync::Arc;
+
+use near_primitives::types::AccountId;
+
+use super::liars::Liars;
+use crate::near::network::Network;
+use crate::plan::Plan;
+use crate::seat::Dice;
+use landfall_sim_near::ledger::fees::TGAS;
+use landfall_sim_near::ledger::token::Spurned;
+use landfall_sim_near::ledger::{Decree, Settings};
+use landfall_sim_near::server::RELAY;
+
+/// Ticks for which anything here lasts: at most so many.
+const LASTING_TICKS: u64 = 160;
+/// What the relay is left with when its tokens are taken: a few payouts' worth.
+const TOKENS_LEFT: u64 = 3_000;
+/// Gas that a transaction may attach before the limit is raised: too little for a single member.
+const LOW_GAS: u64 = TGAS;
+
+/// Whom the contract refuses, and what. Their payouts fail, and theirs alone.
+pub const SPURNED: [(&str, Spurned); 2] =
+    [("unwanted.near", Spurned::Registration), ("unpayable.near", Spurned::Payment)];
+
+pub fn relay() -> AccountId {
+    RELAY.parse().expect("a well-formed account id")
+}
+
+/// The weather on NEAR, and what it has done.
+pub struct NearChaos {
+    plan: Arc<Plan>,
+    dice: Arc<Dice>,
+    network: Arc<Network>,
+    pub liars: Arc<Liars>,
+    lying_until: Option<u64>,
+    forgetful_until: Option<u64>,
+    settings: Settings,
+    /// Who was unregistered, at which height.
+    blinking: Option<(AccountId, u64)>,
+    /// Tokens that are taken away, and until when.
+    drained: Option<(u128, u64)>,
+    /// Tokens given to and taken from the relay by decree.
+    pub gained: u128,
+    pub lost: u128,
+}
+
+impl NearChaos {
+    pub fn new(
+        plan: Arc<Plan>,
+        dice: Arc<Dice>,
+        network: Arc<Network>,
+        liars: Arc<Liars>,
+    ) -> NearChaos {
+        for (account, spurned) in SPURNED {
+            let account_id = account.parse().expect("a well-formed account id");
+            network.ledger.lock().decree(Decree::Spurn { account_id, spurned });
+        }
+        let settings = network.ledger.lock().genesis().settings.clone();
+        if plan.near.gas_low > 0.0 {
+            let low = Settings { max_transaction_gas: LOW_GAS, ..settings.clone() };
+            network.ledger.lock().set_settings(low);
+        }
+        if plan.near.impatient_ms > 0 {
+            network.set_patience(plan.near.impatient_ms);
+        }
+        NearChaos {
+            plan,
+            dice,
+            network,
+            liars,
+            lying_until: None,
+            forgetful_until: None,
+            settings,
+            blinking: None,
+            drained: None,
+            gained: 0,
+            lost: 0,
+        }
+    }
+
+    pub fn tick(&mut self, tick: u64) {
+        self.strike_liars(tick);
+        self.strike_memories(tick);
+        self.strike_ledger(tick);
+        self.strike_receivers();
+    }
+
+    /// Whether a fault of so many chances per second strikes in this tick.
+    fn strikes(&self, rate: f64) -> bool {
+        self.dice.strikes(rate / 4.0)
+    }
+
+    fn lasting(&self, tick: u64) -> u64 {
+        tick + self.dice.between(4, LASTING_TICKS)
+    }
+
+    fn strike_liars(&mut self, tick: u64) {
+        let near = &self.plan.near;
+        if near.for_good {
+            return;
+        }
+        if self.lying_until.is_some_and(|until| tick >= until) {
+            self.liars.lie(false);
+            self.lying_until = None;
+        } else if self.lying_until.is_none() && near.liars > 0 && self.strikes(near.lying) {
+            self.liars.lie(true);
+            self.lying_until = Some(self.lasting(tick));
+        }
+    }
+
+    fn strike_memories(&mut self, tick: u64) {
+        let forgetful = self.plan.forgetful_at();
+        if self.forgetful_until.is_some_and(|until| tick >= until) {
+            self.network.node(forgetful, |switch| {
+                (switch.amnesic, switch.without_outcomes) = (false, false);
+            });
+            self.forgetful_until = None;
+        } else if self.forgetful_until.is_none() && self.strikes(self.plan.near.forgetful) {
+            let all = self.dice.between(0, 1) == 0;
+            self.network.node(forgetful, |switch| {
+                (switch.amnesic, switch.without_outcomes) = (all, !all);
+            });
+            self.forgetful_until = Some(self.lasting(tick));
+        }
+        for node in (0..self.plan.nodes).filter(|node| !self.plan.shelters(*node)) {
+            if self.strikes(self.plan.near.collected) {
+                let blocks = self.plan.near.history_blocks;
+                self.network.node(node, |switch| switch.history_blocks = Some(blocks));
+            }
+        }
+    }
+
+    fn strike_ledger(&mut self, tick: u64) {
+        if self.strikes(self.plan.near.included_again) {
+            self.network.ledger.lock().include_again(self.dice.between(1, 2));
+        }
+        if self.strikes(self.plan.near.gas_low) {
+            self.raise_gas();
+        }
+        if self.drained.is_some_and(|(_, until)| tick >= until) {
+            self.give_back();
+        } else if self.drained.is_none() && self.strikes(self.plan.near.tokens_drained) {
+            let left = u128::from(self.dice.between(0, TOKENS_LEFT));
+            let amount = self.tokens().saturating_sub(left);
+            let decree = Decree::Burn { account_id: relay(), amount };
+            self.network.ledger.lock().decree(decree);
+            self.lost += amount;
+            self.drained = Some((amount, self.lasting(tick)));
+        }
+    }
+
+    /// What was reverted in the block that falls off the chain pays in the one that takes its
+    /// place: the receiver is registered again by then.
+    fn strike_receivers(&mut self) {
+        let height = self.network.ledger.lock().height();
+        let Some((account_id, since)) = self.blinking.take() else {
+            if self.strikes(self.plan.near.blink) {
+                let number = self.dice.between(0, self.plan.receivers as u64 - 1);
+                let account_id: AccountId =
+                    format!("r{number}.near").parse().expect("a well-formed account id");
+                let decree = Decree::Unregister { account_id: account_id.clone() };
+                self.network.ledger.lock().decree(decree);
+                self.blinking = Some((account_id, height));
+            }
+            return;
+        };
+        if height > since {
+            self.register(&account_id);
+        }
+        if height <= since + 1 {
+            self.blinking = Some((account_id, since));
+        } else if self.dice.between(0, 2) > 0 {
+            self.network.reorg(2, false);
+        }
+    }
+
+    fn register(&self, account_id: &AccountId) {
+        let account_ids = vec![account_id.clone()];
+        self.network.ledger.lock().decree(Decree::Register { account_ids });
+    }
+
+    /// Limits are raised, never lowered: what is refused for one was refused by everybody.
+    fn raise_gas(&self) {
+        self.network.ledger.lock().set_settings(self.settings.clone());
+    }
+
+    fn give_back(&mut self) {
+        if let Some((amount, _)) = self.drained.take() {
+            let decree = Decree::Mint { account_id: relay(), amount };
+            self.network.ledger.lock().decree(decree);
+            self.gained += amount;
+        }
+    }
+
+    /// The relay's tokens, with what is decreed and waits for a block: `gained` and `lost` count
+    /// it already.
+    pub fn tokens(&self) -> u128 {
+        self.network.ledger.lock().tokens_decreed(&relay())
+    }
+
+    /// Everything is well again, but for liars who lie for good.
+    pub fn calm(&mut self) {
+        self.liars.lie(self.plan.near.for_good);
+        if self.plan.near.archival {
+            self.network.all(|switch| switch.history_blocks = None);
+        }
+        self.network.ledger.lock().include_again(0);
+        self.raise_gas();
+        self.give_back();
+        if let Some((account_id, _)) = self.blinking.take() {
+            self.register(&account_id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use landfall_core::Clock;
+    use landfall_lanes::TimerClock;
+
+    use super::*;
+    use crate::run::{RELAY_TOKENS, START_MS, alone, genesis};
+    use landfall_sim_near::ledger::Ledger;
+
+    /// A run may come to rest before the block that gives the tokens back: what is still to be
+    /// obeyed is neither lost nor there twice.
+    #[test]
+    fn tokens_that_wait_for_a_block_are_counted_once() {
+        alone(async {
+            let mut plan = Plan::calm(1);
+            plan.near.tokens_drained = 4.0;
+            let (plan, dice) = (Arc::new(plan), Arc::new(Dice::new(1)));
+            let base: Arc<dyn Clock> = Arc::new(TimerClock::starting_at(START_MS));
+            let ledger = Ledger::new(genesis(&plan, &[]));
+            let network = Arc::new(Network::new(ledger, plan.nodes, base.clone()));
+            let liars = Liars::settle(&plan, &dice, &base, &network);
+            let mut chaos = NearChaos::new(plan, dice, network.clone(), liars);
+            let is_conserved =
+                |chaos: &NearChaos| RELAY_TOKENS + chaos.gained == chaos.tokens() + chaos.lost;
+            let last_tick = 2 * LASTING_TICKS;
+            for tick in 0..=last_tick {
+                chaos.tick(tick);
+                assert!(is_conserved(&chaos), "tick {tick}");
+                if tick % 8 == 0 {
+                    network.ledger.lock().produce(tick);
+                }
+            }
+            assert!(chaos.gained > 0 && chaos.drained.is_some(), "drained twice, given back once");
+            chaos.calm();
+            assert_eq!(chaos.tokens(), RELAY_TOKENS);
+        });
+    }
+}
