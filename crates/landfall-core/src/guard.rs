@@ -32,6 +32,7 @@ guards! {
     // What nodes say of a broadcast.
     RefusedForCertain = "refused for certain at its very first broadcast",
     RefusedTooLate = "a certain refusal of bytes that may have been sent before",
+    RefusedForNow = "a refusal by a quorum that the ledger may take back",
     RefusalNotShared = "a refusal that a quorum does not share",
     // What nodes say of an attempt.
     NotFinalYet = "a success that is not final yet",

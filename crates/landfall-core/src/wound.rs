@@ -46,6 +46,8 @@ pub enum Wound {
     RefusedTooLate,
     /// One node's refusal is believed.
     OneNodesRefusal,
+    /// A refusal by rules that the ledger may change counts as certain.
+    RulesNeverChange,
     /// One node's success is believed.
     OneNodesSuccess,
     /// One node's revert is believed.
@@ -111,7 +113,7 @@ pub enum Wound {
 }
 
 impl Wound {
-    pub const ALL: [Wound; 50] = [
+    pub const ALL: [Wound; 51] = [
         Wound::StoredAfterSent,
         Wound::TimeoutIsFailure,
         Wound::EpochUnchecked,
@@ -131,6 +133,7 @@ impl Wound {
         Wound::RefusalNotRecorded,
         Wound::RefusedTooLate,
         Wound::OneNodesRefusal,
+        Wound::RulesNeverChange,
         Wound::OneNodesSuccess,
         Wound::OneNodesRevert,
         Wound::OneNodesNonce,

@@ -6,7 +6,7 @@
 //!  corroborate  what a quorum says ended it       answer    what a node says, as small views
 //!  testimony  asks nodes for evidence             sort      THE TABLE: refused, sent, unsure
 //!  witness    what evidence proves (pure)         outcome   whose fault a reverted batch is
-//!  quorum     facts that a quorum shares          settings  with their reasons
+//!  refusals   who refuses a broadcast             settings  with their reasons
 //!  node       the questions, over the endpoints   audit     the ledger read back, for audits
 //!  knowledge  known of the ledger for a while
 //! ```
@@ -31,6 +31,7 @@ mod look;
 mod node;
 mod outcome;
 mod rail;
+mod refusals;
 mod settings;
 mod sort;
 mod testimony;

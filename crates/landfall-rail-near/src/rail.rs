@@ -5,7 +5,8 @@
 //! **Invariant:** a broadcast is one POST to one node; a lost answer is "unsure", whatever the node
 //! may have done. A refusal is heard from a quorum, each asked with the bytes themselves.
 //! **Invariant:** a payout of another network, token or account is never signed.
-//! Not here: what a look proves (`look`, `witness`), encoding (`encode`), the table (`sort`).
+//! Not here: what a look proves (`look`, `witness`), encoding (`encode`), the table (`sort`), what
+//! refusals come to (`refusals`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,10 +19,8 @@ use futures::future::join_all;
 use landfall_core::attempt::{BaseBlock, Signed};
 use landfall_core::claim::ClaimKey;
 use landfall_core::clock::Clock;
-use landfall_core::guard::{self, Guard};
 use landfall_core::ledger::{
-    Broadcast, Later, Ledger, LedgerNonce, Look, Manner, Progress, RailError, Reach, Refusal,
-    Waiting,
+    Broadcast, Later, Ledger, LedgerNonce, Look, Manner, Progress, RailError, Reach, Waiting,
 };
 use landfall_core::machine::AttemptStages;
 use landfall_core::near::{self, Payout};
@@ -38,6 +37,7 @@ use crate::keys::{Key, lane_id, parse_lane_id};
 use crate::knowledge::Knowledge;
 use crate::look::{Looker, ft_balance, is_registered, stored, surely_registered};
 use crate::node::{At, Nodes};
+use crate::refusals::{Refusals, Refused};
 use crate::settings::NearSettings;
 use crate::sort::{self, Verdict};
 use crate::testimony::expiry_on;
@@ -255,9 +255,9 @@ impl NearRail {
     }
 
     /// Nodes that refuse what a quorum has on the ledger contradict it.
-    fn catch_refusers(&self, refusals: &[(usize, String)], broadcast: &Broadcast, hash: &str) {
+    fn catch_refusers(&self, refusals: &Refusals, broadcast: &Broadcast, hash: &str) {
         if let Broadcast::Sent(Some(Look::Landed(landing))) = broadcast {
-            for (endpoint, reason) in refusals {
+            for Refused { endpoint, reason, .. } in &refusals.0 {
                 let landed = format!("{hash}: final in block {}", landing.block_hash);
                 self.nodes.endpoints.catch(*endpoint, format!("{hash}: {reason}"), landed);
             }
@@ -296,9 +296,9 @@ impl Ledger for NearRail {
         let rotation = self.rotation(attempt, round);
         let timeout = self.settings.broadcast_timeout;
         let quorum = self.nodes.endpoints.quorum();
-        let mut refusals: Vec<(usize, String)> = Vec::new();
+        let mut refusals = Refusals::default();
         loop {
-            let refusing: Vec<usize> = refusals.iter().map(|(endpoint, _)| *endpoint).collect();
+            let refusing = refusals.endpoints();
             let call = ("send_tx", &params);
             let (endpoint, answer) =
                 self.nodes.endpoints.send_once(rotation, &refusing, call, timeout).await;
@@ -310,32 +310,31 @@ impl Ledger for NearRail {
                     return broadcast;
                 }
                 (Some(endpoint), Err(error)) => (endpoint, error),
-                (None, _) if !refusals.is_empty() => {
-                    guard::met(Guard::RefusalNotShared);
-                    let (_, reason) = &refusals[0];
-                    return unsure(format!("refused by {} nodes alone: {reason}", refusals.len()));
+                (None, answer) => {
+                    return unsure(match (refusals.not_shared(), answer) {
+                        (Some(reason), _) => {
+                            format!("refused by {} nodes alone: {reason}", refusing.len())
+                        }
+                        (None, Err(error)) => error.to_string(),
+                        (None, Ok(_)) => "an answer of nobody".to_owned(),
+                    });
                 }
-                (None, Err(error)) => return unsure(error.to_string()),
-                (None, Ok(_)) => return unsure("an answer of nobody".to_owned()),
             };
             if does_not_know_the_block(&error) {
                 self.nodes.endpoints.distrust(endpoint, LAGGING_MS);
             }
-            match sort::broadcast_error(&error) {
-                Verdict::RefusedForCertain(reason)
-                    if refusals.len() + 1 >= quorum || wound::is(Wound::OneNodesRefusal) =>
-                {
-                    return Broadcast::Refused(Refusal { reason, relays_fault: true });
-                }
-                // The same bytes go to another: what one refuses alone is no refusal.
-                Verdict::RefusedForCertain(reason) => refusals.push((endpoint, reason)),
+            let (reason, certain) = match sort::broadcast_error(&error) {
+                Verdict::RefusedForCertain(reason) => (reason, true),
+                Verdict::RefusedForNow(reason) => (reason, false),
                 Verdict::Sent => return Broadcast::Sent(None),
                 Verdict::Unsure { cause, shortage } => {
-                    if !refusals.is_empty() {
-                        guard::met(Guard::RefusalNotShared);
-                    }
+                    refusals.not_shared();
                     return Broadcast::Unsure { cause, shortage };
                 }
+            };
+            // The same bytes go to another: what one refuses alone is no refusal.
+            if let Some(told) = refusals.hear(Refused { endpoint, reason, certain }, quorum) {
+                return told;
             }
         }
     }

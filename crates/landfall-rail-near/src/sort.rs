@@ -4,29 +4,47 @@
 //! |---|---|
 //! | a result with a stage past NONE | sent |
 //! | REQUEST_ROUTED, and TIMEOUT_ERROR of a node that took it and waited in vain | sent |
-//! | INVALID_TRANSACTION that no state of the ledger can heal | refused for certain |
-//! | PARSE_ERROR of the transaction's own bytes | refused for certain |
+//! | INVALID_TRANSACTION for its signature | refused for certain |
+//! | INVALID_TRANSACTION by a rule: names, sizes, actions, gas | refused for now |
+//! | PARSE_ERROR of the transaction's own bytes | refused for now |
 //! | everything else, known or not, and every technical error | unsure |
 //!
-//! **Rule:** the certain refusals are a closed list. A reason is on it only if it follows from the
-//! bytes alone. InvalidNonce and Expired are given for transactions that landed; AccessKeyNotFound
-//! after the key of a landed one was deleted; SignerDoesNotExist by a lagging node; balances and
-//! congestion pass. The match below is exhaustive: a new release of the ledger's crate that adds a
-//! reason does not compile until it has a row.
+//! **Rule:** a refusal is certain only if it follows from the bytes and from nothing else, as who
+//! is asked may lie, keep them, and send them on when the reason for it is gone. Which leaves one:
+//!
+//! - InvalidSignature is **certain**: key, hash and signature are all in the bytes.
+//! - Gas, the number of actions, lengths, TransactionSizeExceeded: limits are raised, by a vote.
+//! - Names of accounts, zero gas, empty methods, overflows, features, versions: rules of the
+//!   protocol's version, and the next one may take what this one refuses.
+//! - PARSE_ERROR: of what a node's release can read. A newer one reads more.
+//! - InvalidNonce, Expired, InvalidChain: given for transactions that landed, and by nodes that
+//!   are behind or on a fork.
+//! - SignerDoesNotExist and all about access keys: by a lagging node, and after a landing, too, as
+//!   accounts and keys come and go.
+//! - Balances, allowances, CostOverflow, congestion, NonceTooLarge: pass, with funds, prices and
+//!   blocks.
+//!
+//! What is refused for now no honest node has taken: if a quorum says so the relay is told, who
+//! pauses; the attempt is as unsure as any other, and a fence or its expiry decides it. The match
+//! below is exhaustive: a new release of the ledger's crate that adds a reason does not compile
+//! until it has a row.
 //! **Rule:** a refusal counts only for bytes that were never sent before; that is the caller's to
 //! know.
+//! Not here: how many must refuse (`refusals`).
 
 use landfall_core::attempt::Shortage;
 use landfall_rpc::{JsonRpcError, RpcError};
-use near_primitives::errors::{ActionsValidationError, InvalidAccessKeyError, InvalidTxError};
+use near_primitives::errors::{InvalidAccessKeyError, InvalidTxError};
 
 use crate::answer;
 
 /// What an answer to a broadcast proves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// These bytes can never enter the ledger.
+    /// These bytes can never enter the ledger, whatever becomes of it.
     RefusedForCertain(String),
+    /// They cannot enter it by its rules of today.
+    RefusedForNow(String),
     /// A node has taken it.
     Sent,
     /// It may have arrived, or may yet.
@@ -53,7 +71,7 @@ fn answered(error: &JsonRpcError) -> Verdict {
             None => unsure(format!("INVALID_TRANSACTION for an unknown reason: {}", error.data)),
         },
         ("REQUEST_VALIDATION_ERROR", "PARSE_ERROR", 400) if bytes_did_not_decode(error) => {
-            Verdict::RefusedForCertain(format!("the node cannot decode it: {}", text_of(error)))
+            Verdict::RefusedForNow(format!("the node cannot decode it: {}", text_of(error)))
         }
         // A node waits for what it has found valid and passed on: it lies in some pool.
         ("HANDLER_ERROR", "REQUEST_ROUTED", _) | ("HANDLER_ERROR", "TIMEOUT_ERROR", 408) => {
@@ -65,8 +83,8 @@ fn answered(error: &JsonRpcError) -> Verdict {
     }
 }
 
-/// A PARSE_ERROR may be about any parameter; only that of the transaction itself says that no node
-/// can read these bytes.
+/// A PARSE_ERROR may be about any parameter; only that of the transaction itself says that this
+/// node cannot read these bytes.
 fn bytes_did_not_decode(error: &JsonRpcError) -> bool {
     const DECODING: [&str; 2] = [
         "Failed parsing args: the value could not decoded from borsh due to: ",
@@ -84,11 +102,12 @@ pub fn invalid_tx(reason: &InvalidTxError) -> Verdict {
     use InvalidTxError as E;
     let short = |cause: String| Verdict::Unsure { cause, shortage: Some(Shortage::Native) };
     match reason {
-        E::InvalidSignature
-        | E::InvalidSignerId { .. }
+        E::InvalidSignature => Verdict::RefusedForCertain(reason.to_string()),
+        E::InvalidSignerId { .. }
         | E::InvalidReceiverId { .. }
-        | E::TransactionSizeExceeded { .. } => Verdict::RefusedForCertain(reason.to_string()),
-        E::ActionsValidation(error) => actions(error),
+        | E::TransactionSizeExceeded { .. }
+        | E::InvalidTransactionVersion
+        | E::ActionsValidation(_) => Verdict::RefusedForNow(reason.to_string()),
         E::NotEnoughBalance { .. }
         | E::LackBalanceForState { .. }
         | E::NotEnoughGasKeyBalance { .. }
@@ -109,28 +128,10 @@ pub fn invalid_tx(reason: &InvalidTxError) -> Verdict {
         | E::CostOverflow
         | E::InvalidChain
         | E::Expired
-        | E::InvalidTransactionVersion
         | E::StorageError(_)
         | E::ShardCongested { .. }
         | E::ShardStuck { .. }
         | E::InvalidNonceIndex { .. } => unsure(reason.to_string()),
-    }
-}
-
-/// Validation of the actions. Certain only for the reasons our own actions can meet; limits have
-/// only ever been raised, and bytes refused for one were passed on to nobody.
-fn actions(error: &ActionsValidationError) -> Verdict {
-    use ActionsValidationError as E;
-    match error {
-        E::TotalPrepaidGasExceeded { .. }
-        | E::TotalNumberOfActionsExceeded { .. }
-        | E::IntegerOverflow
-        | E::InvalidAccountId { .. }
-        | E::FunctionCallMethodNameLengthExceeded { .. }
-        | E::FunctionCallArgumentsLengthExceeded { .. }
-        | E::FunctionCallZeroAttachedGas
-        | E::FunctionCallEmptyMethodName => Verdict::RefusedForCertain(error.to_string()),
-        _ => unsure(error.to_string()),
     }
 }
 

@@ -200,6 +200,10 @@ impl Plan {
         plan.draw_past(rng);
         plan.window = [1, 1, 1, 1, 2, 6][rng.random_range(0..6)];
         plan.quieten(rng);
+        let (may_spoil, spoilt) = (rng.random_bool(0.2), rng.random_range(0.05..0.3));
+        if may_spoil && plan.transfers > 0 {
+            plan.near.spoilt = spoilt;
+        }
         plan.sharpen();
         plan
     }

@@ -2,7 +2,7 @@
 //!
 //! | lie | to | what is told |
 //! |---|---|---|
-//! | refused | send | a refusal, mostly one that would be certain (signature, receiver, size, …) |
+//! | refused | send | a refusal, half of them such as would be certain, were they true |
 //! | done | send, look | FINAL success of what was never passed on, or was reverted |
 //! | reverted | send, look | FINAL failure of an action, or of the transaction itself |
 //! | included | send, look | in a block for ever: INCLUDED, or executed and never final |
@@ -158,6 +158,12 @@ impl Liars {
                 });
             }
         }
+    }
+
+    /// Passes on whatever they were ever given.
+    pub fn send_on(&self) {
+        let all: Vec<_> = self.memory.lock().bytes.values().cloned().collect();
+        all.iter().for_each(|signed| self.pass_on(signed, PassedOn::AtOnce));
     }
 
     fn when(&self) -> PassedOn {

@@ -183,9 +183,11 @@ impl NearChaos {
         self.network.ledger.lock().decree(Decree::Register { account_ids });
     }
 
-    /// Limits are raised, never lowered: what is refused for one was refused by everybody.
+    /// Limits are raised, never lowered: what is refused for one was refused by everybody. Liars
+    /// have waited for it.
     fn raise_gas(&self) {
         self.network.ledger.lock().set_settings(self.settings.clone());
+        self.liars.send_on();
     }
 
     fn give_back(&mut self) {

@@ -51,6 +51,8 @@ pub struct NearFaults {
     pub tokens_drained: f64,
     /// A transaction may attach less gas than the relay is told, until the limit is raised.
     pub gas_low: f64,
+    /// A signature goes bad after it was checked, per transaction: every node refuses it, for ever.
+    pub spoilt: f64,
     /// A broadcast arrives when its sender has given up, per broadcast.
     pub sent_late: f64,
     /// Nodes answer before a transaction that they were given is final: so many milliseconds later,
@@ -95,7 +97,7 @@ impl NearFaults {
     }
 
     /// Each fault's rate, with its name for people.
-    pub fn rates(&self) -> [(&'static str, f64); 22] {
+    pub fn rates(&self) -> [(&'static str, f64); 23] {
         let lies = &self.lies;
         [
             ("one node forgets", self.forgetful),
@@ -105,6 +107,7 @@ impl NearFaults {
             ("nodes without patience", f64::from(self.impatient_ms > 0)),
             ("tokens drained", self.tokens_drained),
             ("gas limit low", self.gas_low),
+            ("signatures spoilt", self.spoilt),
             ("broadcasts late", self.sent_late),
             ("receivers refused", self.spurned),
             ("lies", self.lying),

@@ -4,14 +4,18 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use landfall_core::store::Store;
+use landfall_core::wound::{self, Wound};
 use landfall_core::{CertificateKind, Fate, Purpose, RailName};
 use landfall_rail_near::{Auditor, Seen};
 use landfall_rpc::{Endpoints, HttpAnswer, Url};
 use landfall_sim_near::keys;
 use landfall_sim_near::ledger::{Decree, Ledger, Refusals};
+use landfall_sim_near::rpc;
 use landfall_sim_near::server::{CHAIN_ID, RELAY, TOKEN};
 use landfall_torture::near::{Lie, World, WorldConfig};
 use near_crypto::SecretKey;
+use near_primitives::transaction::SignedTransaction;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 const MINUTE_MS: u64 = 60_000;
@@ -122,13 +126,12 @@ async fn the_fence_decides_what_vanished_and_leaves_its_certificate() {
     let lost = open[0].hash.clone();
     let swallow: Lie = Arc::new(move |request| {
         (request["method"] == "send_tx").then_some(())?;
-        let bytes = request["params"]["signed_tx_base64"].as_str()?;
-        let signed = near_primitives::transaction::SignedTransaction::from_base64(bytes);
+        let signed = rpc::signed_in(request)?;
         let timeout = json!({"jsonrpc": "2.0", "id": request["id"], "error": {
             "name": "HANDLER_ERROR", "code": -32000, "cause": {"name": "TIMEOUT_ERROR"},
             "message": "Server error", "data": "Timeout",
         }});
-        (signed == lost).then(|| answer(408, timeout)).flatten()
+        (signed.get_hash().to_string() == lost).then(|| answer(408, timeout)).flatten()
     });
     world.network.all(|node| {
         node.forgets = false;
@@ -140,20 +143,6 @@ async fn the_fence_decides_what_vanished_and_leaves_its_certificate() {
         world.trail("k").await.into_iter().filter_map(|entry| entry.certificate).collect();
     assert_eq!(certificates.len(), 1);
     assert_eq!(certificates[0].kind, CertificateKind::NoncePassed, "{certificates:?}");
-}
-
-/// The hash of a transaction given as base64.
-trait FromBase64 {
-    fn from_base64(text: &str) -> String;
-}
-
-impl FromBase64 for near_primitives::transaction::SignedTransaction {
-    fn from_base64(text: &str) -> String {
-        use base64::Engine;
-        let bytes = base64::engine::general_purpose::STANDARD.decode(text).unwrap();
-        let signed: Self = near_primitives::borsh::from_slice(&bytes).unwrap();
-        signed.get_hash().to_string()
-    }
 }
 
 /// Nodes refuse a transaction that is on its way, or landed, with reasons that prove nothing.
@@ -190,6 +179,50 @@ async fn invalid_nonce_given_for_a_transaction_that_landed_is_not_believed() {
 #[tokio::test(start_paused = true)]
 async fn an_invalid_signature_is_not_believed_of_bytes_that_may_have_been_sent() {
     refused_though_it_lands(json!("InvalidSignature")).await;
+}
+
+/// A ledger whose limit is low for a while, and nodes of which one keeps what all of them refuse.
+async fn refused_for_gas_and_kept(until_raised_ms: u64) {
+    let mut config = WorldConfig::default();
+    let raised = config.ledger.clone();
+    config.ledger.max_transaction_gas = 1;
+    let world = world(config).await;
+    let kept: Arc<Mutex<Vec<SignedTransaction>>> = Arc::default();
+    let keeps = kept.clone();
+    let lie: Lie = Arc::new(move |request| {
+        keeps.lock().extend(rpc::signed_in(request));
+        None
+    });
+    world.network.all(|node| node.lie = Some(lie.clone()));
+    world.pay("k", "alice.near", 1).await;
+    world.run_ms(until_raised_ms).await;
+    assert!(world.engine.status().await.rails[0].paused.is_some(), "and says why");
+    assert_eq!(world.times_paid("k"), 0);
+    world.network.ledger.lock().set_settings(raised);
+    for signed in kept.lock().iter() {
+        world.network.ledger.lock().submit(Arc::new(signed.clone()));
+    }
+    world.run_until_final(&["k".into()], 5 * MINUTE_MS).await;
+    world.run_ms(MINUTE_MS).await;
+    check_paid_once(&world, "k").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_quorum_refuses_for_its_gas_may_land_when_the_limit_is_raised() {
+    refused_for_gas_and_kept(5_000).await;
+}
+
+#[tokio::test(start_paused = true)]
+#[should_panic = "k on the ledger"]
+async fn a_refusal_for_gas_that_counts_as_certain_pays_twice() {
+    wound::inflict(Some(Wound::RulesNeverChange));
+    refused_for_gas_and_kept(5_000).await;
+}
+
+/// By then a fence has sunk it, and others were signed.
+#[tokio::test(start_paused = true)]
+async fn what_was_refused_for_its_gas_and_fenced_off_never_lands() {
+    refused_for_gas_and_kept(5 * MINUTE_MS).await;
 }
 
 /// It landed while nobody could see it, and the history is gone: only an operator can say.

@@ -49,6 +49,7 @@ const FAULTS: &[(&str, Rate)] = &[
     ("blink", |plan| &mut plan.near.blink),
     ("tokens-drained", |plan| &mut plan.near.tokens_drained),
     ("gas-low", |plan| &mut plan.near.gas_low),
+    ("spoilt", |plan| &mut plan.near.spoilt),
     ("sent-late", |plan| &mut plan.near.sent_late),
     ("spurned", |plan| &mut plan.near.spurned),
     ("lying", |plan| &mut plan.near.lying),

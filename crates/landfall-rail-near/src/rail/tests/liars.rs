@@ -5,11 +5,21 @@ use crate::audit::{Auditor, Seen};
 use landfall_core::rail::Caught;
 use landfall_rpc::Url;
 
-fn invalid_signature() -> Option<(u16, Value)> {
+/// A refusal of a broadcast, for this reason.
+fn refusing(reason: Value) -> Option<(u16, Value)> {
     let error = json!({"name": "HANDLER_ERROR", "cause": {"name": "INVALID_TRANSACTION",
         "info": {}}, "code": -32000, "message": "Server error",
-        "data": {"TxExecutionError": {"InvalidTxError": "InvalidSignature"}}});
+        "data": {"TxExecutionError": {"InvalidTxError": reason}}});
     Some((200, json!({"error": error})))
+}
+
+fn invalid_signature() -> Option<(u16, Value)> {
+    refusing(json!("InvalidSignature"))
+}
+
+fn too_much_gas() -> Option<(u16, Value)> {
+    let error = json!({"TotalPrepaidGasExceeded": {"total_prepaid_gas": 2, "limit": 1}});
+    refusing(json!({"ActionsValidation": error}))
 }
 
 fn caught(world: &World, node: usize) -> Option<Caught> {
@@ -73,6 +83,30 @@ async fn a_refusal_is_the_word_of_a_quorum_each_asked_once() {
     world.node(1, |node| node.down = true);
     let answer = world.rail.broadcast(&attempt, 0).await;
     assert!(matches!(answer, Broadcast::Unsure { .. }), "one refusal alone: {answer:?}");
+}
+
+#[tokio::test]
+async fn what_a_quorum_refuses_for_a_limit_may_land_when_it_is_raised() {
+    let world = world();
+    let attempt = world.attempt().await;
+    world.each(|node| node.send = too_much_gas());
+    let told = world.rail.broadcast(&attempt, 0).await;
+    let shortage = Some(Shortage::Refused);
+    assert!(matches!(&told, Broadcast::Unsure { shortage: told, .. } if *told == shortage));
+    assert_eq!(world.count("send_tx"), 2, "a quorum is enough");
+}
+
+#[tokio::test]
+async fn what_one_node_refuses_for_a_limit_stops_nobody() {
+    let world = world();
+    let attempt = world.attempt().await;
+    for liar in 0..3 {
+        // The others lose the answer.
+        world.each(|node| node.send = None);
+        world.node(liar, |node| node.send = too_much_gas());
+        let told = world.rail.broadcast(&attempt, 0).await;
+        assert!(matches!(told, Broadcast::Unsure { shortage: None, .. }), "{liar}: {told:?}");
+    }
 }
 
 #[tokio::test]

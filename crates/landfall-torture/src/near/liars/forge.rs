@@ -194,34 +194,34 @@ fn one(
     ExecutionOutcomeWithIdView { proof: vec![], block_hash, id, outcome }
 }
 
-/// A refusal of a broadcast: most of them certain, were they true.
+/// A refusal of a broadcast: half of them certain, were they true.
 pub fn refusal(dice: &Dice, request: &Value, signed: &SignedTransaction) -> Answer {
     let id = request["id"].clone();
     let invalid = |error: InvalidTxError| Answer::invalid_transaction(id.clone(), error);
     let transaction = &signed.transaction;
-    match dice.between(0, 8) {
-        0 | 1 => invalid(InvalidTxError::InvalidSignature),
-        2 => {
+    match dice.between(0, 13) {
+        7.. => invalid(InvalidTxError::InvalidSignature),
+        0 => {
             let receiver_id = transaction.receiver_id().to_string();
             invalid(InvalidTxError::InvalidReceiverId { receiver_id })
         }
-        3 => {
+        1 => {
             let (size, limit) = (2_000_000, 1_572_864);
             invalid(InvalidTxError::TransactionSizeExceeded { size, limit })
         }
-        4 => {
+        2 => {
             let (total_prepaid_gas, limit) = (Gas::from_gas(2), Gas::from_gas(1));
             let error =
                 ActionsValidationError::TotalPrepaidGasExceeded { total_prepaid_gas, limit };
             invalid(InvalidTxError::ActionsValidation(error))
         }
-        5 => Answer::parse_error(
+        3 => Answer::parse_error(
             id,
             "Failed parsing args: the value could not decoded from borsh due to: Unexpected \
              length of input",
         ),
-        6 => invalid(InvalidTxError::Expired),
-        7 => {
+        4 => invalid(InvalidTxError::Expired),
+        5 => {
             let tx_nonce = transaction.nonce().nonce();
             invalid(InvalidTxError::InvalidNonce { tx_nonce, ak_nonce: tx_nonce })
         }
