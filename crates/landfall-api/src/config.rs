@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use landfall_core::near::Terms;
-use landfall_core::{Clock, internal};
+use landfall_core::{BadField, Clock, evm, internal};
 use sha2::{Digest, Sha256};
 
 /// Everything about the API that can be set.
@@ -21,6 +21,8 @@ pub struct ApiConfig {
     pub takes: bool,
     /// The gateway between services; none where that rail is switched off.
     pub internal: Option<Gateway>,
+    /// The chains on which calls are relayed; none where that rail is switched off.
+    pub evm: Option<EvmTerms>,
     pub auth: Auth,
     /// Largest body of one transfer. 64 KiB is two hundred times what one needs.
     pub body_limit_bytes: usize,
@@ -49,6 +51,7 @@ impl ApiConfig {
             near: None,
             takes: true,
             internal: None,
+            evm: None,
             auth: Auth::Off,
             body_limit_bytes: 64 * 1024,
             many_limit_bytes: 4 * 1024 * 1024,
@@ -72,6 +75,35 @@ pub struct Gateway {
     pub key_required: bool,
     /// How long a request waits for its transfer to be final.
     pub patience: Duration,
+}
+
+/// What the EVM rail is told: its chains.
+#[derive(Debug, Clone)]
+pub struct EvmTerms {
+    /// Meant where a request names none.
+    pub default: evm::Terms,
+    pub others: Vec<evm::Terms>,
+}
+
+impl EvmTerms {
+    /// The chain that a request means.
+    pub fn chain(&self, name: Option<&str>) -> Result<&evm::Terms, BadField> {
+        let Some(name) = name else { return Ok(&self.default) };
+        let known = || {
+            let names = self.names().join(", ");
+            BadField::new("chain", format!("unknown chain {name:?}; known are: {names}"))
+        };
+        self.all().find(|terms| terms.chain == name).ok_or_else(known)
+    }
+
+    /// By name, the default one first.
+    pub fn names(&self) -> Vec<&str> {
+        self.all().map(|terms| terms.chain.as_str()).collect()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &evm::Terms> {
+        std::iter::once(&self.default).chain(&self.others)
+    }
 }
 
 /// Who is let in.

@@ -18,7 +18,7 @@ use utoipa::openapi::schema::{AllOf, Object, SchemaType};
 use utoipa::openapi::{Ref, RefOr, Schema, Type};
 
 use crate::config::{ApiConfig, Auth};
-use crate::{internal, near};
+use crate::{evm, internal, near};
 
 const FRAME: &str = include_str!("openapi.json");
 
@@ -121,7 +121,11 @@ pub fn openapi(config: &ApiConfig) -> Bytes {
         Auth::Off => Vec::new(),
         Auth::Keys(_) => vec![json!({"ApiKey": []}), json!({"Bearer": []})],
     };
-    let rails = [near::describe(), internal::describe(config.internal.as_ref())];
+    let rails = [
+        near::describe(),
+        internal::describe(config.internal.as_ref()),
+        evm::describe(config.evm.as_ref()),
+    ];
     let all = |of: fn(&Part) -> &str| rails.iter().map(of).collect::<Vec<_>>().join(",\n");
     let text = FRAME
         .replace("\"$tags\"", &all(|rail| &rail.tags))

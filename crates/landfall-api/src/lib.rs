@@ -7,14 +7,14 @@
 //! **Rule:** a 2xx answer to a submission is given after the engine has committed it.
 //!
 //! Map: `router` lays the routes; `near` takes and shows payouts, `internal` is the gateway between
-//! services: each rail has its routes, what comes in and what goes out in a module of its own.
-//! Under both, `headers`, `body` and `query` read requests, `list` is their lists, `taken` what is
-//! said of keys that others have, `wire` what looks the same everywhere. `health` tells how the
-//! relay is as `pulse` last saw it, `pages` holds what a browser sees; `describe` is the API's
-//! description and `decimal` a pattern in it; `auth` and `limit` let people in; `watch` counts and
-//! logs.
+//! services, `evm` relays calls: each rail has its routes, what comes in and what goes out in a
+//! module of its own. Under all, `headers`, `body` and `query` read requests, `list` is their
+//! lists, `taken` what is said of keys that others have, `wire` what looks the same everywhere.
+//! `health` tells how the relay is as `pulse` last saw it, `pages` holds what a browser sees;
+//! `describe` is the API's description and `decimal` a pattern in it; `auth` and `limit` let people
+//! in; `watch` counts and logs.
 //!
-//! Not here: sockets and TLS (the binary), rules of a ledger's fields (`landfall_core::near`),
+//! Not here: sockets and TLS (the binary), rules of a ledger's fields (`landfall_core`),
 //! rails, stores, queues.
 
 mod auth;
@@ -23,6 +23,7 @@ mod config;
 mod decimal;
 mod describe;
 mod error;
+mod evm;
 mod headers;
 mod health;
 mod internal;
@@ -38,7 +39,7 @@ mod taken;
 mod watch;
 mod wire;
 
-pub use config::{ApiConfig, ApiKey, Auth, BadApiKey, Gateway, Scope};
+pub use config::{ApiConfig, ApiKey, Auth, BadApiKey, EvmTerms, Gateway, Scope};
 pub use pulse::Pulse;
 pub use relay::Relay;
 pub use router::{Api, api};

@@ -16,13 +16,13 @@ use landfall_engine::SubmitError;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::auth::{self, Caller};
-use crate::config::{ApiConfig, Auth, Gateway, Scope};
+use crate::config::{ApiConfig, Auth, EvmTerms, Gateway, Scope};
 use crate::error::ApiError;
 use crate::limit::RateLimit;
 use crate::pulse::Pulse;
 use crate::relay::Relay;
 use crate::watch::{self, Counters};
-use crate::{describe, health, internal, near, pages};
+use crate::{describe, evm, health, internal, near, pages};
 
 /// What every handler shares.
 pub struct App {
@@ -59,6 +59,11 @@ impl App {
     /// The gateway between services, where that rail is on.
     pub fn internal(&self) -> Result<&Gateway, ApiError> {
         self.config.internal.as_ref().ok_or_else(|| self.off(RailName::Internal))
+    }
+
+    /// The chains on which calls are relayed, where that rail is on.
+    pub fn evm(&self) -> Result<&EvmTerms, ApiError> {
+        self.config.evm.as_ref().ok_or_else(|| self.off(RailName::Evm))
     }
 
     /// Asks the rail whether it can take a transfer, which does not undo what was taken before: the
@@ -127,6 +132,7 @@ pub fn api(config: ApiConfig, relay: Arc<dyn Relay>) -> Api {
         .route("/metrics", get(health::metrics))
         .merge(near::routes())
         .merge(internal::routes())
+        .merge(evm::routes())
         .fallback(no_route)
         .method_not_allowed_fallback(wrong_method)
         .layer(CatchPanicLayer::custom(panicked))

@@ -7,10 +7,11 @@
 //! Not here: encoding, signing, RPC, whether a user has signed (`landfall-rail-evm`).
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use crate::claim::ClaimKey;
 use crate::field::BadField;
-use crate::ids::Fingerprint;
+use crate::ids::{self, Fingerprint};
 use crate::machine::{AttemptStages, Event, Stage};
 
 mod words;
@@ -288,6 +289,12 @@ impl Call {
             Work::Gasless(_) => "gasless",
         }
     }
+}
+
+/// The id of the transaction that a client's own key names: always the same for the same key of
+/// the same tenant.
+pub fn transaction_id(tenant: &str, client_key: &str) -> Uuid {
+    ids::named("landfall evm transaction", tenant, client_key)
 }
 
 fn address(field: &'static str, text: &str) -> Result<Address, BadField> {

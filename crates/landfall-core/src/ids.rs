@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use uuid::Uuid;
 
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident) => {
@@ -82,6 +83,15 @@ impl Fingerprint {
         }
         Fingerprint(hasher.finalize().into())
     }
+}
+
+/// The id that a client's own key names among `things`: always the same for the same key of the
+/// same tenant.
+pub(crate) fn named(things: &str, tenant: &str, client_key: &str) -> Uuid {
+    let Fingerprint(digest) = Fingerprint::of(&[things, tenant, client_key]);
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }
 
 impl fmt::Debug for Fingerprint {

@@ -17,11 +17,10 @@
 //! (`landfall-engine`).
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::field::BadField;
-use crate::ids::Fingerprint;
+use crate::ids::{self, Fingerprint};
 use crate::machine::{Event, Stage};
 use crate::wound::{self, Wound};
 
@@ -206,15 +205,7 @@ impl Order {
 /// The id of the request that a client's own key names: always the same for the same key of the
 /// same tenant, so that a repeat is the same request to the services too.
 pub fn request_id(tenant: &str, client_key: &str) -> Uuid {
-    let mut hasher = Sha256::new();
-    for part in ["landfall internal request", tenant, client_key] {
-        hasher.update((part.len() as u64).to_le_bytes());
-        hasher.update(part.as_bytes());
-    }
-    let digest = hasher.finalize();
-    let mut bytes = [0; 16];
-    bytes.copy_from_slice(&digest[..16]);
-    uuid::Builder::from_custom_bytes(bytes).into_uuid()
+    ids::named("landfall internal request", tenant, client_key)
 }
 
 /// The most decimals an asset can have: a whole unit must fit in 64 bits.

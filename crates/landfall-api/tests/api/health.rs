@@ -53,7 +53,8 @@ async fn a_healthy_relay_says_so_in_every_detail() {
             "version": "1.2.3",
             "ready": true,
             "store": {"status": "connected"},
-            "queue": {"registration": 12, "transfer": 8, "verification": 12, "internal": 8},
+            "queue": {"registration": 12, "transfer": 8, "verification": 12, "internal": 8,
+                "submission": 10, "confirmation": 12},
             "rails": [{
                 "rail": "near",
                 "rpc": "connected",

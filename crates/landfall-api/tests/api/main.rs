@@ -2,6 +2,7 @@
 //! in memory (`world`), and a few over the real engine (`engine`).
 
 mod access;
+mod calls;
 mod damaged;
 mod engine;
 mod health;

@@ -88,6 +88,10 @@ async fn the_description_names_every_route_and_no_other() {
         operations(&api).into_iter().map(|(path, method, _)| (path, method)).collect();
     let served = [
         ("/", "get"),
+        ("/api/v1/relay/direct", "post"),
+        ("/api/v1/relay/gasless", "post"),
+        ("/api/v1/relay/status/{transactionId}", "get"),
+        ("/api/v1/relay/transactions", "get"),
         ("/api/v1/transfer", "post"),
         ("/api/v1/transfer/{req_id}", "get"),
         ("/api/v1/transfers", "get"),
@@ -165,6 +169,7 @@ async fn real_answers_have_the_described_shape() {
     check("/api/v1/transfer", "post", "200", &moved().await);
     let path = format!("/api/v1/transfer/{req_id}");
     check("/api/v1/transfer/{req_id}", "get", "200", &world.get(&path).await.json());
+    calls_have_the_described_shape(&world, &check).await;
     check("/transfers", "get", "200", &world.get("/transfers").await.json());
     let orders = world.get("/api/v1/transfers").await.json();
     assert_eq!(orders["transfers"][0]["idempotency_key"], "move");
@@ -181,6 +186,26 @@ async fn real_answers_have_the_described_shape() {
     let headers = [("content-type", "application/json")];
     let answer = world.send(request("POST", "/transfers", &headers, many.to_string())).await;
     check("/transfers", "post", "200", &answer.json());
+}
+
+async fn calls_have_the_described_shape(world: &World, check: &impl Fn(&str, &str, &str, &Value)) {
+    use crate::calls::{DIRECT, post, signed, status_path};
+    let direct = async || post(world, "direct", &[("idempotency-key", "c")], DIRECT).await.json();
+    let pending = direct().await;
+    check("/api/v1/relay/direct", "post", "202", &pending);
+    let id = pending["transactionId"].as_str().unwrap();
+    let status = async || world.get(&status_path(id)).await.json();
+    check("/api/v1/relay/status/{transactionId}", "get", "200", &status().await);
+    let landed = [Event::AttemptStored, Event::Included, Event::Landed];
+    world.advance(id, &landed, |step| step);
+    check("/api/v1/relay/direct", "post", "200", &direct().await);
+    check("/api/v1/relay/status/{transactionId}", "get", "200", &status().await);
+    let gasless = async || post(world, "gasless", &[], &signed("7").to_string()).await.json();
+    check("/api/v1/relay/gasless", "post", "202", &gasless().await);
+    check("/api/v1/relay/gasless", "post", "409", &gasless().await);
+    let page = world.get("/api/v1/relay/transactions").await.json();
+    assert_eq!(page["transfers"].as_array().unwrap().len(), 2);
+    check("/api/v1/relay/transactions", "get", "200", &page);
 }
 
 /// The description of a server says what that server takes.

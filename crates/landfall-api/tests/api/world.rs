@@ -8,12 +8,12 @@ use async_trait::async_trait;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
-use landfall_api::{Api, ApiConfig, Gateway, Pulse, Relay, api};
+use landfall_api::{Api, ApiConfig, EvmTerms, Gateway, Pulse, Relay, api};
 use landfall_core::near::Terms;
 use landfall_core::store::{Accepted, ListFilter, StoreError};
 use landfall_core::{
     BadField, Clock, Event, Move, NewTransfer, Payload, RailName, Stage, State, TrailEntry,
-    Transfer, TransferId, internal,
+    Transfer, TransferId, evm, internal,
 };
 use landfall_engine::{Snapshot, Status, Submission, SubmitError};
 use landfall_lanes::SystemClock;
@@ -68,6 +68,14 @@ impl Book {
                 true => Accepted::Already(known.clone()),
                 false => Accepted::Conflict(known.clone()),
             };
+        }
+        let claims = submission.payload.claims();
+        let taken = |(known, _): &&(Transfer, _)| {
+            !known.state.is_failed()
+                && known.payload.claims().iter().any(|key| claims.contains(key))
+        };
+        if let Some((owner, _)) = self.transfers.iter().find(taken) {
+            return Accepted::Claimed { key: claims[0].clone(), owner: Some(owner.id) };
         }
         let rail = submission.payload.rail();
         let (first, events) = (State::all(rail)[0], State::first_events(rail, false));
@@ -228,6 +236,17 @@ fn gateway() -> Gateway {
     Gateway { terms, key_required: false, patience: Duration::from_millis(500) }
 }
 
+pub const FORWARDER: &str = "0xe7f1725e7734ce288f8367e1bb143e90bb3f0512";
+
+fn chains() -> EvmTerms {
+    let forwarder = evm::Address::parse(FORWARDER).ok();
+    let chain = |name: &str, chain_id| evm::Terms { chain: name.into(), chain_id, forwarder };
+    EvmTerms {
+        default: chain("sim", 31_337),
+        others: vec![evm::Terms { forwarder: None, ..chain("base", 8_453) }],
+    }
+}
+
 impl World {
     pub fn new() -> World {
         World::with(|_| ())
@@ -238,6 +257,7 @@ impl World {
         let mut config = ApiConfig::new("1.2.3", clock.clone());
         config.near = Some(terms());
         config.internal = Some(gateway());
+        config.evm = Some(chains());
         set(&mut config);
         let book = Mutex::new(Book::default());
         let relay = Arc::new(StubRelay { book, moved: Notify::new(), clock: clock.clone() });

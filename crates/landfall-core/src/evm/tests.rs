@@ -157,3 +157,11 @@ fn a_call_survives_being_kept() {
         assert_eq!(serde_json::from_str::<Call>(&kept).unwrap(), call);
     }
 }
+
+/// Transactions are stored under these ids: they never change.
+#[test]
+fn a_clients_key_names_the_same_transaction_for_ever() {
+    let id = transaction_id("acme", "call-1").to_string();
+    assert_eq!(id, "26c7eb0c-d17c-8e12-aaf7-739dfb9fc33f");
+    assert_ne!(transaction_id("", "call-1").to_string(), id);
+}

@@ -125,3 +125,11 @@ fn amounts_are_shown_as_short_as_they_are_exact() {
     assert_eq!(show("10"), "10");
     assert_eq!(show("0.00000001"), "0.00000001");
 }
+
+/// Services know requests by these ids: they never change.
+#[test]
+fn a_clients_key_names_the_same_request_for_ever() {
+    let id = request_id("acme", "move-1").to_string();
+    assert_eq!(id, "02dc566d-02f6-8371-bd08-92e033206ffc");
+    assert_ne!(request_id("", "move-1").to_string(), id);
+}

@@ -1,0 +1,16 @@
+//! What the description of the API says of calls on EVM chains: those that are configured.
+
+use serde_json::json;
+
+use super::wire::Described;
+use crate::config::EvmTerms;
+use crate::describe::{Part, filled};
+
+pub fn describe(terms: Option<&EvmTerms>) -> Part {
+    // Shown where the rail is off: its routes say so themselves.
+    let names = terms.map_or_else(|| vec!["evm"], EvmTerms::names);
+    let default = vec![json!(names.first())];
+    let names = names.into_iter().map(|name| json!(name)).collect();
+    let marks = [("\"$chains\"", names), ("\"$chain\"", default)];
+    Part::of(&filled(include_str!("openapi.json"), &marks)).with::<Described>()
+}
