@@ -14,6 +14,7 @@ pub mod clock;
 pub mod courier;
 mod decimal;
 pub mod evm;
+pub mod execution;
 pub mod field;
 pub mod guard;
 pub mod ids;

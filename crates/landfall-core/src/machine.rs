@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::claim::ClaimKey;
 use crate::ids::Fingerprint;
-use crate::{evm, internal, near};
+use crate::{evm, execution, internal, near};
 
 /// A way for value to move, named as in the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -20,16 +20,20 @@ pub enum RailName {
     Near,
     Internal,
     Evm,
+    /// Transactions that somebody else builds (`landfall_lanes::TxManager`).
+    Lanes,
 }
 
 impl RailName {
-    pub const ALL: [RailName; 3] = [RailName::Near, RailName::Internal, RailName::Evm];
+    pub const ALL: [RailName; 4] =
+        [RailName::Near, RailName::Internal, RailName::Evm, RailName::Lanes];
 
     pub fn as_str(self) -> &'static str {
         match self {
             RailName::Near => "near",
             RailName::Internal => "internal",
             RailName::Evm => "evm",
+            RailName::Lanes => "lanes",
         }
     }
 
@@ -61,13 +65,14 @@ pub struct AttemptStages {
 
 impl Stage {
     /// Every stage of every rail.
-    pub const ALL: [Stage; 6] = [
+    pub const ALL: [Stage; 7] = [
         near::REGISTRATION,
         near::TRANSFER,
         near::VERIFICATION,
         internal::STAGE,
         evm::SUBMISSION,
         evm::CONFIRMATION,
+        execution::STAGE,
     ];
 }
 
@@ -83,6 +88,7 @@ pub enum State {
     Near(near::State),
     Internal(internal::State),
     Evm(evm::State),
+    Lanes(execution::State),
 }
 
 impl State {
@@ -93,6 +99,7 @@ impl State {
             State::Near(state) => near::next(state, event).map(State::Near),
             State::Internal(state) => internal::next(state, confirmed, event).map(State::Internal),
             State::Evm(state) => evm::next(state, event).map(State::Evm),
+            State::Lanes(state) => execution::next(state, event).map(State::Lanes),
         }
         .ok_or(Illegal { state: self, event })
     }
@@ -103,6 +110,7 @@ impl State {
             State::Near(state) => state.name(),
             State::Internal(state) => state.name(),
             State::Evm(state) => state.name(),
+            State::Lanes(state) => state.name(),
         }
     }
 
@@ -111,6 +119,7 @@ impl State {
             State::Near(_) => RailName::Near,
             State::Internal(_) => RailName::Internal,
             State::Evm(_) => RailName::Evm,
+            State::Lanes(_) => RailName::Lanes,
         }
     }
 
@@ -124,6 +133,7 @@ impl State {
             RailName::Near => near::State::ALL.into_iter().map(State::Near).collect(),
             RailName::Internal => internal::State::ALL.into_iter().map(State::Internal).collect(),
             RailName::Evm => evm::State::ALL.into_iter().map(State::Evm).collect(),
+            RailName::Lanes => execution::State::ALL.into_iter().map(State::Lanes).collect(),
         }
     }
 
@@ -133,7 +143,7 @@ impl State {
         match (rail, prepared) {
             (RailName::Near, true) => &[Event::Enqueued, Event::Prepared, Event::Enqueued],
             (RailName::Near, false) => &[Event::Enqueued],
-            (RailName::Internal | RailName::Evm, _) => &[],
+            (RailName::Internal | RailName::Evm | RailName::Lanes, _) => &[],
         }
     }
 
@@ -141,7 +151,7 @@ impl State {
     pub fn opening_events(self) -> &'static [Event] {
         match self {
             State::Near(_) => &[Event::AttemptStored, Event::Enqueued],
-            State::Evm(_) => &[Event::AttemptStored],
+            State::Evm(_) | State::Lanes(_) => &[Event::AttemptStored],
             State::Internal(_) => &[],
         }
     }
@@ -152,6 +162,7 @@ impl State {
             State::Near(state) => state.stage(),
             State::Internal(state) => state.stage(),
             State::Evm(state) => state.stage(),
+            State::Lanes(state) => state.stage(),
         }
     }
 
@@ -165,13 +176,14 @@ impl State {
             State::Near(state) => state == near::State::Completed,
             State::Internal(state) => state == internal::State::Committed,
             State::Evm(state) => state == evm::State::Success,
+            State::Lanes(state) => state == execution::State::Done,
         }
     }
 
     /// Whether the far side may be found, in this state, to have its part for good.
     pub fn may_be_confirmed(self) -> bool {
         match self {
-            State::Near(_) | State::Evm(_) => false,
+            State::Near(_) | State::Evm(_) | State::Lanes(_) => false,
             State::Internal(state) => state.may_be_confirmed(),
         }
     }
@@ -281,6 +293,7 @@ pub enum Payload {
     Near(near::Payout),
     Internal(internal::Order),
     Evm(evm::Call),
+    Lanes(execution::Execution),
 }
 
 impl Payload {
@@ -289,6 +302,7 @@ impl Payload {
             Payload::Near(_) => RailName::Near,
             Payload::Internal(_) => RailName::Internal,
             Payload::Evm(_) => RailName::Evm,
+            Payload::Lanes(_) => RailName::Lanes,
         }
     }
 
@@ -296,7 +310,7 @@ impl Payload {
     pub fn near(&self) -> Option<&near::Payout> {
         match self {
             Payload::Near(payout) => Some(payout),
-            Payload::Internal(_) | Payload::Evm(_) => None,
+            _ => None,
         }
     }
 
@@ -304,7 +318,7 @@ impl Payload {
     pub fn internal(&self) -> Option<&internal::Order> {
         match self {
             Payload::Internal(order) => Some(order),
-            Payload::Near(_) | Payload::Evm(_) => None,
+            _ => None,
         }
     }
 
@@ -312,7 +326,7 @@ impl Payload {
     pub fn evm(&self) -> Option<&evm::Call> {
         match self {
             Payload::Evm(call) => Some(call),
-            Payload::Near(_) | Payload::Internal(_) => None,
+            _ => None,
         }
     }
 
@@ -320,16 +334,17 @@ impl Payload {
     pub fn claims(&self) -> Vec<ClaimKey> {
         match self {
             Payload::Evm(call) => call.claims(),
-            Payload::Near(_) | Payload::Internal(_) => Vec::new(),
+            _ => Vec::new(),
         }
     }
 
-    /// The amount in the smallest unit of what is paid.
+    /// The amount in the smallest unit of what is paid; 0 where nobody here knows it.
     pub fn amount(&self) -> u128 {
         match self {
             Payload::Near(payout) => payout.amount,
             Payload::Internal(order) => u128::from(order.amount),
             Payload::Evm(call) => call.value(),
+            Payload::Lanes(_) => 0,
         }
     }
 
@@ -339,15 +354,17 @@ impl Payload {
             Payload::Near(payout) => payout.fingerprint(),
             Payload::Internal(order) => order.fingerprint(),
             Payload::Evm(call) => call.fingerprint(),
+            Payload::Lanes(execution) => execution.fingerprint(),
         }
     }
 
-    /// Whom it pays, for lists and filters.
+    /// Whom it pays, for lists and filters; nobody where that is not known here.
     pub fn receiver(&self) -> Cow<'_, str> {
         match self {
             Payload::Near(payout) => Cow::Borrowed(&payout.receiver_id),
             Payload::Internal(order) => Cow::Owned(order.user_id.to_string()),
             Payload::Evm(call) => Cow::Owned(call.to().to_string()),
+            Payload::Lanes(_) => Cow::Borrowed(""),
         }
     }
 }

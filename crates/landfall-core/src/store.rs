@@ -382,4 +382,11 @@ pub trait Store: LaneStore {
     async fn claim(&self, claims: Vec<(ClaimKey, TransferId)>) -> Result<Vec<Claimed>>;
     /// Which of the keys ended kept.
     async fn kept(&self, keys: &[ClaimKey]) -> Result<Vec<bool>>;
+
+    /// Forgets transfers of a rail that were final before `before_ms`, **with their keys**, at most
+    /// `limit`; how many there were. Only for a rail whose keys may be used again. Attempts stay:
+    /// they explain the ledger's nonces. A store that keeps everything for ever forgets none.
+    async fn forget(&self, _rail: RailName, _before_ms: u64, _limit: usize) -> Result<usize> {
+        Ok(0)
+    }
 }

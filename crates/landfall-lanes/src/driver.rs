@@ -31,8 +31,10 @@ pub(crate) enum Leave {
     Again,
     /// A task of the lane died: start over, but not at once.
     Died,
-    /// Its key is not here, and there is nothing more to do for now.
+    /// There is nothing more to do on it for now.
     Rest(Rest),
+    /// Others may want it, too.
+    Turn,
 }
 
 /// Drives one lane.
@@ -62,6 +64,10 @@ impl Driver {
                 Leave::Rest(rest) => {
                     self.give_back(epoch).await;
                     self.rest(rest).await;
+                }
+                Leave::Turn => {
+                    self.give_back(epoch).await;
+                    self.pass_turn().await;
                 }
             }
         }
@@ -102,8 +108,8 @@ impl Driver {
         self.start_reconciling(&mut held);
         loop {
             self.show(&held);
-            if let Some(rest) = self.may_rest(&held) {
-                return Leave::Rest(rest);
+            if let Some(leave) = self.may_rest(&held) {
+                return leave;
             }
             match self.turn(&mut held, inbox).await {
                 Some(leave) => return leave,
@@ -171,6 +177,9 @@ impl Driver {
     /// Loads what was left open and pursues it. The only recovery there is.
     async fn recover(&self, held: &mut HeldLane) -> Result<(), StoreError> {
         let open = self.shared.store.open_attempts(&self.handle.id).await?;
+        if !open.is_empty() {
+            self.owner().took_over(&self.handle.id, open.len());
+        }
         for attempt in open {
             if wound::is(Wound::RecoveryLeftOut) {
                 continue;

@@ -378,7 +378,13 @@ impl LedgerLanes {
         self.all().iter().for_each(|lane| lane.nudge.notify_waiters());
     }
 
-    /// The same of one lane.
+    /// Its owner wants the lane, perhaps more than before.
+    pub fn want(&self, id: &LaneId) {
+        let lane = self.all().into_iter().find(|lane| lane.id == *id);
+        lane.inspect(|lane| lane.wanted.notify_one());
+    }
+
+    /// Has every waiting attempt of one lane tried again now.
     pub fn nudge_lane(&self, id: &LaneId) {
         let lane = self.all().into_iter().find(|lane| lane.id == *id);
         lane.inspect(|lane| lane.nudge.notify_waiters());

@@ -26,6 +26,8 @@ pub(crate) struct LaneHandle {
     /// The epoch that was last found to be lost.
     pub lost: Watched<Epoch>,
     pub nudge: Arc<Notify>,
+    /// Its owner wants it, perhaps more than before.
+    pub wanted: Notify,
     inbox: mpsc::Sender<Batch>,
     /// The driver's end of it.
     pub outbox: tokio::sync::Mutex<mpsc::Receiver<Batch>>,
@@ -120,6 +122,7 @@ impl LaneHandle {
             seen: Watched::new(Seen::default()),
             lost: Watched::new(Epoch(0)),
             nudge: Arc::new(Notify::new()),
+            wanted: Notify::new(),
             inbox,
             outbox: tokio::sync::Mutex::new(outbox),
             view: Mutex::default(),

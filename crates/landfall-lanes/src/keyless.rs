@@ -1,15 +1,20 @@
-//! A lane whose key is not here: what is open on it is looked at and sent again, no more.
+//! A lane that is better left to others for a while.
 //!
-//! Whoever has the key can do more: land a fence, and pay. So the lane is given back when nothing
-//! is left to do, and now and then while something is; and it is taken again only when nobody has
-//! touched its lease for as long as a lease lasts, in which whoever has the key would have.
+//! Of one whose key is not here, what is open on it is looked at and sent again, no more. Whoever
+//! has the key can do more: land a fence, and pay. So the lane is given back when nothing is left
+//! to do, and now and then while something is; and it is taken again only when nobody has touched
+//! its lease for as long as a lease lasts, in which whoever has the key would have.
+//!
+//! One whose key is here is given back when its owner has nothing to sign and nothing of it is
+//! open, or when its turn is over; and it is taken again when its owner wants it, or as above.
 
 use std::time::Duration;
 
 use landfall_core::{Epoch, Lane};
 
-use crate::driver::Driver;
+use crate::driver::{Driver, Leave};
 use crate::held::HeldLane;
+use crate::owner::Demand;
 
 /// A lane's lease as last read, and since when it has been the same, on the process's own clock.
 #[derive(Debug, Clone, Copy)]
@@ -41,18 +46,41 @@ impl Rest {
     pub const FIRST: Rest = Rest { explained: None };
 }
 
+/// How long a lane whose turn is over is left to others, in waits of theirs.
+const TURN_PAUSE_RETRIES: u64 = 2;
+
 impl Driver {
+    /// How much the lane is wanted here, where it can be signed on.
+    pub fn demand(&self) -> Demand {
+        match self.handle.signing {
+            true => self.owner().demand(&self.handle.id),
+            false => Demand::Nothing,
+        }
+    }
+
     /// Whether the lane is better left to others for now. A halted one is nobody's to use.
-    pub fn may_rest(&self, held: &HeldLane) -> Option<Rest> {
-        if self.handle.signing || self.handle.halted.get().is_some() {
+    pub fn may_rest(&self, held: &HeldLane) -> Option<Leave> {
+        if self.handle.halted.get().is_some() {
             return None;
         }
         let explained = held.next.map(|_| held.epoch());
         let is_done = explained.is_some() && held.in_flight.is_empty();
         let held_ms = self.shared.clock.monotonic_ms().saturating_sub(held.since_ms);
-        // What is adrift for so long waits for a fence.
-        let is_adrift = held_ms >= self.handle.ledger.manner.fence_after_ms;
-        (is_done || is_adrift).then_some(Rest { explained })
+        match self.demand() {
+            Demand::Always => None,
+            Demand::InTurns { turn_ms } => (held_ms >= turn_ms).then_some(Leave::Turn),
+            Demand::Nothing => {
+                // What is adrift for so long waits for a fence.
+                let is_adrift = held_ms >= self.handle.ledger.manner.fence_after_ms;
+                (is_done || is_adrift).then_some(Leave::Rest(Rest { explained }))
+            }
+        }
+    }
+
+    /// Leaves the lane to others for a moment, for as many of theirs as want it.
+    pub async fn pass_turn(&self) {
+        let pause_ms = TURN_PAUSE_RETRIES * self.shared.settings.retry_ms;
+        self.shared.clock.sleep(Duration::from_millis(pause_ms)).await;
     }
 
     /// Returns when there is something to do on the lane and nobody who does it, or when stopping.
@@ -63,6 +91,7 @@ impl Driver {
             tokio::select! {
                 biased;
                 _ = stop.until(|stop| *stop) => return,
+                _ = self.handle.wanted.notified() => return,
                 _ = self.shared.clock.sleep(wait) => {}
             }
             let Some(lease) = self.handle.lease() else { continue };
@@ -71,6 +100,8 @@ impl Driver {
                 continue;
             }
             match self.shared.store.open_attempts(&self.handle.id).await {
+                // Who has the key has it explained before anything is signed.
+                Ok(open) if open.is_empty() && self.handle.signing => self.handle.clear(),
                 Ok(open) if open.is_empty() && rest.explained == Some(lease.epoch) => {
                     self.handle.clear();
                 }

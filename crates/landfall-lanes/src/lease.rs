@@ -9,6 +9,7 @@ use landfall_core::{Epoch, Lane};
 
 use crate::driver::Driver;
 use crate::keyless::Rest;
+use crate::owner::Demand;
 
 impl Driver {
     /// Waits until the lane is ours. None when stopping.
@@ -31,15 +32,20 @@ impl Driver {
                     }
                     return Some(lane);
                 }
-                Ok(Leased::Busy { .. }) if !self.handle.signing => {
+                Ok(Leased::Busy { .. }) if self.demand() == Demand::Nothing => {
                     self.handle.let_go();
                     self.rest(Rest::FIRST).await;
                     continue;
                 }
                 Ok(Leased::Busy { until_ms, .. }) => {
                     self.handle.let_go();
+                    self.owner().contended(&self.handle.id);
                     let left_ms = until_ms.saturating_sub(self.shared.clock.now_ms());
-                    left_ms.min(settings.renew_ms).max(settings.retry_ms)
+                    match self.demand() {
+                        // Whoever holds it may give it back at any time.
+                        Demand::InTurns { .. } => settings.retry_ms,
+                        _ => left_ms.min(settings.renew_ms).max(settings.retry_ms),
+                    }
                 }
                 Err(_) => settings.retry_ms,
             };

@@ -28,6 +28,7 @@ mod resolve;
 mod settings;
 mod silence;
 mod supervise;
+mod tx;
 mod vary;
 pub mod watched;
 mod watchman;
@@ -37,6 +38,10 @@ pub use fence::{FenceSigner, Fencing, Known, Unfenced, fences};
 pub use fleet::{Fleet, FleetParts, LedgerLanes, LedgerParts};
 pub use handle::LaneView;
 pub use high_water::{HighWater, MarkLog};
-pub use owner::{Batch, Owner};
+pub use owner::{Batch, Demand, Owner};
 pub use settings::LaneSettings;
 pub use supervise::supervise;
+pub use tx::{
+    Build, Executed, KEY_MAX_BYTES, LaneNumbers, NotExecuted, NotStarted, RecordStore, Route,
+    TxManager, TxParts, TxSettings, TxWatch, Unwatched,
+};

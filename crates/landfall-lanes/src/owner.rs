@@ -16,6 +16,17 @@ pub struct Batch {
     pub members: Vec<Transfer>,
 }
 
+/// How much a lane is wanted by its owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Demand {
+    /// Held for as long as the process lives.
+    Always,
+    /// Held for so long at a time: others may want it, too.
+    InTurns { turn_ms: u64 },
+    /// There is nothing to sign on it here. Given back once nothing of it is open.
+    Nothing,
+}
+
 /// The owner of the transfers. Calls that are not `async` MUST return at once.
 #[async_trait]
 pub trait Owner: Send + Sync + 'static {
@@ -91,4 +102,16 @@ pub trait Owner: Send + Sync + 'static {
 
     /// Some lane can take a batch.
     fn freed(&self);
+
+    /// How much a lane that it can sign on is wanted now. When that becomes more, the owner says so
+    /// ([`crate::LedgerLanes::want`]).
+    fn demand(&self, _: &LaneId) -> Demand {
+        Demand::Always
+    }
+
+    /// Somebody else holds the lane, which was asked for.
+    fn contended(&self, _: &LaneId) {}
+
+    /// The lane was taken with so many attempts open that others had stored.
+    fn took_over(&self, _: &LaneId, _attempts: usize) {}
 }

@@ -45,6 +45,7 @@ struct Tables {
     transfers: BTreeMap<TransferId, Transfer>,
     trails: BTreeMap<TransferId, Vec<TrailEntry>>,
     keys: BTreeMap<Key, TransferId>,
+    newest_forgotten: TransferId,
     attempts: BTreeMap<AttemptId, Attempt>,
     lanes: BTreeMap<LaneId, Lane>,
     claims: BTreeMap<ClaimKey, Claim>,
@@ -260,5 +261,9 @@ impl Store for MemoryStore {
         let tables = self.tables.lock();
         let is_kept = |key| matches!(tables.claims.get(key), Some(Claim::Kept { .. }));
         Ok(keys.iter().map(is_kept).collect())
+    }
+
+    async fn forget(&self, rail: RailName, before_ms: u64, limit: usize) -> Result<usize> {
+        Ok(self.tables.lock().forget(rail, before_ms, limit))
     }
 }

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use landfall_conformance::{ManualClock, World, earlier, exercise_store};
+use landfall_conformance::{ManualClock, World, earlier, exercise_executions, exercise_store};
+use landfall_core::Clock;
 use landfall_core::store::{LaneStore, Store};
+use landfall_lanes::{RecordStore, TimerClock};
 use landfall_store_memory::MemoryStore;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -33,4 +35,18 @@ async fn what_a_release_leaves_can_be_finished() {
     let world = World { store: Arc::new(MemoryStore::new(clock.clone())), time: clock };
     earlier::fill(&world).await;
     earlier::finish(&world, true).await;
+}
+
+/// On paused time: the stories are long, and nobody waits for them.
+#[tokio::test(start_paused = true)]
+async fn the_transaction_manager_passes_its_checks_in_memory() {
+    let clock: Arc<dyn Clock> = Arc::new(TimerClock::starting_at(1_700_000_000_000));
+    for shared in [false, true] {
+        let make = async || {
+            let store = MemoryStore::new(clock.clone());
+            let store = if shared { store.shared() } else { store };
+            Arc::new(store) as Arc<dyn RecordStore>
+        };
+        exercise_executions(make, clock.clone()).await;
+    }
 }

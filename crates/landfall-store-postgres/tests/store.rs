@@ -13,8 +13,9 @@ mod tls;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use landfall_conformance::{World, exercise_store};
+use landfall_conformance::{World, exercise_executions, exercise_store};
 use landfall_core::store::Store;
+use landfall_lanes::{RecordStore, SystemClock};
 use landfall_servers::Postgres;
 use landfall_store_postgres::{PostgresOptions, PostgresStore};
 
@@ -59,4 +60,15 @@ async fn two_instances_on_one_database_pass_the_checks_of_one() {
             as Arc<dyn Store>
     };
     exercise_store(make, Arc::new(RealTime)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_transaction_manager_passes_its_checks_on_postgres() {
+    let server = Postgres::start().expect("PostgreSQL starts");
+    let number = AtomicUsize::new(0);
+    let make = async || {
+        let store = PostgresStore::open(server.url(), schema(&number)).await;
+        Arc::new(store.expect("a new store")) as Arc<dyn RecordStore>
+    };
+    exercise_executions(make, Arc::new(SystemClock::default())).await;
 }

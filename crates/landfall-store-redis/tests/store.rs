@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use landfall_conformance::{World, exercise_store};
+use landfall_conformance::{World, exercise_executions, exercise_store};
 use landfall_core::store::Store;
+use landfall_lanes::{RecordStore, SystemClock};
 use landfall_servers::{Redis, RedisOptions as ServerOptions};
 use landfall_store_redis::{RedisOptions, RedisStore};
 use redis::AsyncConnectionConfig;
@@ -60,4 +61,18 @@ async fn the_redis_store_passes_the_checks_of_every_store() {
         Arc::new(store) as Arc<dyn Store>
     };
     exercise_store(make, Arc::new(ServerTime)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_transaction_manager_passes_its_checks_on_redis() {
+    let server = server();
+    let stores = AtomicUsize::new(0);
+    let make = async || {
+        let number = stores.fetch_add(1, Ordering::Relaxed);
+        let mut options = RedisOptions::new(server.url());
+        options.environment = format!("test-{number}");
+        let store = RedisStore::open(options).await.expect("a new environment");
+        Arc::new(store) as Arc<dyn RecordStore>
+    };
+    exercise_executions(make, Arc::new(SystemClock::default())).await;
 }

@@ -302,6 +302,7 @@ async fn a_check_compares_the_settings_with_the_services_own_word() {
             Ok(_) => "ok",
             Err(RailError::Misconfigured(_)) => "misconfigured",
             Err(RailError::Unavailable(_)) => "unavailable",
+            Err(other) => panic!("{other}"),
         };
         assert_eq!(said, expected);
     };

@@ -9,6 +9,7 @@
 
 mod evm;
 mod internal;
+mod lanes;
 mod near;
 mod nodes;
 
@@ -36,6 +37,7 @@ pub fn of(rail: RailName) -> &'static dyn Examiner {
         RailName::Near => &near::Near,
         RailName::Internal => &internal::Internal,
         RailName::Evm => &evm::Evm,
+        RailName::Lanes => &lanes::Lanes,
     }
 }
 

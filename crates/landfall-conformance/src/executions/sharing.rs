@@ -1,0 +1,73 @@
+//! Several processes on one store, and what is forgotten in time.
+
+use landfall_lanes::{Executed, TxSettings};
+
+use super::process::{ExecutionWorld, hash_of, keys};
+use crate::check::checks;
+
+checks!(ExecutionWorld:
+    two_processes_take_turns_on_one_lane,
+    one_key_in_two_processes_is_executed_once,
+    old_records_are_forgotten_and_none_that_is_in_flight,
+);
+
+/// Whether another process can ever have a lane while this one lives.
+async fn is_shared(world: &ExecutionWorld) -> bool {
+    world.store.identity().await.expect("an identity").shared
+}
+
+async fn two_processes_take_turns_on_one_lane(world: ExecutionWorld) {
+    if !is_shared(&world).await {
+        return;
+    }
+    let (one, two) = (world.start("one").await, world.start("two").await);
+    let (ours, theirs) = (keys("ours", 40), keys("theirs", 40));
+    let lane = world.lane();
+    let (mine, yours) =
+        tokio::join!(one.execute_all(&lane, &ours), two.execute_all(&lane, &theirs));
+    mine.iter().chain(&yours).for_each(|answer| _ = hash_of(answer));
+    assert_eq!(world.chain.invalid_nonces(), 0);
+    world.check(&[ours, theirs].concat());
+    let contentions = [&one, &two].map(|process| {
+        process.manager.numbers().get(&lane).map_or(0, |numbers| numbers.contentions)
+    });
+    assert!(contentions.iter().sum::<u64>() > 0, "one had to wait for the other");
+    one.kill().await;
+    two.kill().await;
+}
+
+async fn one_key_in_two_processes_is_executed_once(world: ExecutionWorld) {
+    if !is_shared(&world).await {
+        return;
+    }
+    let (one, two) = (world.start("one").await, world.start("two").await);
+    let keys = keys("key", 10);
+    let lane = world.lane();
+    let (mine, yours) = tokio::join!(one.execute_all(&lane, &keys), two.execute_all(&lane, &keys));
+    assert_eq!(mine, yours);
+    world.check(&keys);
+    one.kill().await;
+    two.kill().await;
+}
+
+/// A store that keeps everything for ever answers as before; all others execute anew.
+async fn old_records_are_forgotten_and_none_that_is_in_flight(world: ExecutionWorld) {
+    let settings = TxSettings { retention_ms: 400, ..ExecutionWorld::settings() };
+    let one = world.start_with("one", settings).await;
+    let lane = world.lane();
+    hash_of(&one.execute(&lane, "old").await.unwrap());
+    world.chain.faults(|faults| faults.stopped = true);
+    let call = one.begin(&lane, "in flight");
+    world.pass(1_000).await;
+    let kept = one.manager.find("in flight").await.unwrap();
+    assert!(matches!(kept, Some(Executed::InFlight { .. })), "{kept:?}");
+    world.chain.faults(|faults| faults.stopped = false);
+    hash_of(&call.await.unwrap().unwrap());
+    let mut expected = vec!["old".to_owned(), "in flight".to_owned()];
+    if one.manager.find("old").await == Ok(None) {
+        hash_of(&one.execute(&lane, "old").await.unwrap());
+        expected.push("old".to_owned());
+    }
+    world.check(&expected);
+    one.kill().await;
+}
