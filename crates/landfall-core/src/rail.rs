@@ -115,6 +115,11 @@ pub trait Rail: Ledger {
     /// What its stages are called.
     fn stages(&self) -> AttemptStages;
 
+    /// Whether it is this rail's to pay, where a rail has several ledgers.
+    fn takes(&self, payload: &Payload) -> bool {
+        payload.rail() == self.name()
+    }
+
     /// Whether a new transfer can be taken at all, by what the rail knows beyond the rules of its
     /// fields: MUST say yes where nodes do not answer, and need no keys, as a process that only
     /// takes transfers asks, too.

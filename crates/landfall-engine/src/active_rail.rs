@@ -21,6 +21,9 @@ use crate::status::{Alert, RailStatus};
 pub(crate) trait ActiveRail: Send + Sync {
     fn rail(&self) -> RailName;
 
+    /// Whether a transfer is its to work on: several ledgers may share a rail's name.
+    fn takes(&self, payload: &Payload) -> bool;
+
     /// The events that go into the first commit of a transfer.
     fn first_events(&self, payload: &Payload) -> &'static [Event];
 

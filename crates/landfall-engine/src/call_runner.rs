@@ -377,6 +377,10 @@ impl ActiveRail for CallRunner {
         self.courier.name()
     }
 
+    fn takes(&self, payload: &Payload) -> bool {
+        payload.rail() == self.rail()
+    }
+
     fn first_events(&self, _: &Payload) -> &'static [Event] {
         &[]
     }

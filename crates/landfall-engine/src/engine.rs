@@ -1,6 +1,6 @@
 //! The engine itself: its parts, its tasks, and how they start and stop.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use landfall_core::ledger::Ledger;
 use landfall_core::queue::Queue;
 use landfall_core::rail::Rail;
 use landfall_core::store::{Store, StoreError};
-use landfall_core::{Clock, Event, Payload, RailName, Transfer};
+use landfall_core::{Clock, Event, LaneId, Payload, Transfer};
 use landfall_lanes::{Fleet, FleetParts, HighWater, LedgerParts, supervise};
 use parking_lot::Mutex;
 use rand::SeedableRng;
@@ -85,6 +85,8 @@ pub(crate) struct Core {
     pub watch: Watch,
     pub gauges: Gauges,
     pub rng: Mutex<StdRng>,
+    /// All rails, once they are made: what one finds may be another's.
+    active: OnceLock<Vec<Weak<dyn ActiveRail>>>,
     /// Tasks that died and were started again.
     pub restarts: AtomicU64,
     stopping: AtomicBool,
@@ -94,6 +96,25 @@ pub(crate) struct Core {
 impl Core {
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
+    }
+
+    /// Hands transfers to the rails whose they are, as far as those have room; a sweep finds the
+    /// rest again. Gives back what is nobody's.
+    pub async fn pass_on(&self, mut transfers: Vec<Transfer>) -> Vec<Transfer> {
+        if transfers.is_empty() {
+            return transfers;
+        }
+        let all = self.active.get().into_iter().flatten().filter_map(Weak::upgrade);
+        for active in all {
+            let (mut mine, others): (Vec<Transfer>, _) =
+                transfers.into_iter().partition(|one| active.takes(&one.payload));
+            transfers = others;
+            mine.truncate(active.room());
+            if !mine.is_empty() {
+                active.offer(mine).await;
+            }
+        }
+        transfers
     }
 
     pub async fn nap(&self, ms: u64) {
@@ -125,6 +146,7 @@ impl Engine {
             watch: Watch::default(),
             gauges: Gauges::default(),
             rng: Mutex::new(StdRng::seed_from_u64(parts.seed)),
+            active: OnceLock::new(),
             restarts: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             stopped: Notify::new(),
@@ -152,6 +174,8 @@ impl Engine {
         for courier in parts.couriers {
             active.push(Arc::new(CallRunner::new(core.clone(), courier)));
         }
+        let known = active.iter().map(Arc::downgrade).collect();
+        _ = core.active.set(known);
         for active in &active {
             watch_over(&core, active, &mut tasks);
         }
@@ -217,15 +241,16 @@ impl Engine {
         self.fleet.iter().for_each(|fleet| fleet.suspect(reason));
     }
 
-    pub(crate) fn runner(&self, rail: RailName) -> Option<&Arc<Runner>> {
-        self.runners.iter().find(|runner| runner.rail() == rail)
+    /// Whoever works on the lane.
+    pub(crate) fn runner(&self, lane: &LaneId) -> Option<&Arc<Runner>> {
+        self.runners.iter().find(|runner| runner.rail.owns(lane))
     }
 
     /// Hands new transfers to their stages.
     pub(crate) async fn take_up(&self, created: Vec<Transfer>) {
         for active in &self.active {
             let rail = active.rail();
-            let mine = created.iter().filter(|transfer| transfer.payload.rail() == rail);
+            let mine = created.iter().filter(|transfer| active.takes(&transfer.payload));
             let mine: Vec<Transfer> = mine.cloned().collect();
             if !mine.is_empty() {
                 self.core.metrics.accepted(rail, mine.len() as u64);
@@ -236,11 +261,11 @@ impl Engine {
 
     /// None if the rail is not configured.
     pub(crate) fn first_events(&self, payload: &Payload) -> Option<&'static [Event]> {
-        self.active(payload.rail()).map(|active| active.first_events(payload))
+        self.active(payload).map(|active| active.first_events(payload))
     }
 
-    pub(crate) fn active(&self, rail: RailName) -> Option<&Arc<dyn ActiveRail>> {
-        self.active.iter().find(|active| active.rail() == rail)
+    pub(crate) fn active(&self, payload: &Payload) -> Option<&Arc<dyn ActiveRail>> {
+        self.active.iter().find(|active| active.takes(payload))
     }
 
     pub(crate) fn intake_guard(&self, count: usize) -> IntakeGuard<'_> {

@@ -47,6 +47,13 @@ impl ActiveRail for Intake {
         }
     }
 
+    fn takes(&self, payload: &Payload) -> bool {
+        match &self.screen {
+            Screen::Rail(rail) => rail.takes(payload),
+            Screen::Courier(courier) => payload.rail() == courier.name(),
+        }
+    }
+
     fn first_events(&self, payload: &Payload) -> &'static [Event] {
         let needs_nothing = match &self.screen {
             Screen::Rail(rail) => rail.preparation(payload).is_none(),

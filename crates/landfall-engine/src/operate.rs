@@ -59,7 +59,7 @@ impl Engine {
     /// The word of an operator stands in the members' trails as the death certificate does.
     pub async fn decide(&self, id: AttemptId, fate: Fate) -> Result<(), OperateError> {
         let (attempt, members) = open_attempt(self.store(), id, &fate).await?;
-        let Some(runner) = self.runner(attempt.rail) else {
+        let Some(runner) = self.runner(&attempt.lane) else {
             return Err(OperateError::NoSuchAttempt(id));
         };
         let now_ms = self.clock().now_ms();

@@ -117,7 +117,7 @@ impl Engine {
     /// Whether a new transfer can be taken at all, by what its rail knows. Asked before
     /// [`Engine::submit`] where a refusal should name the field to blame.
     pub async fn screen(&self, payload: &Payload) -> Result<(), BadField> {
-        match self.active(payload.rail()) {
+        match self.active(payload) {
             Some(active) => active.screen(payload).await,
             None => Ok(()),
         }

@@ -201,9 +201,12 @@ impl Runner {
         if wanted.is_empty() {
             return;
         }
-        if let Ok(transfers) = self.core.store.transfers(&wanted).await {
-            self.offer(transfers).await;
-        }
+        let Ok(transfers) = self.core.store.transfers(&wanted).await else { return };
+        let (mine, others) = transfers.into_iter().partition(|one| self.rail.takes(&one.payload));
+        self.offer(mine).await;
+        // What nobody can sign as things are is found out, and shown, by trying.
+        let strangers = self.core.pass_on(others).await;
+        self.offer(strangers).await;
     }
 
     /// Lets the sweeper fill the pools when hints overflowed and there is room again.
@@ -228,6 +231,10 @@ impl Runner {
 impl ActiveRail for Runner {
     fn rail(&self) -> RailName {
         self.rail.name()
+    }
+
+    fn takes(&self, payload: &Payload) -> bool {
+        self.rail.takes(payload)
     }
 
     /// A need that is known to be met skips its queue.

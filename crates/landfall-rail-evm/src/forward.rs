@@ -114,6 +114,11 @@ impl Forwarder {
     }
 }
 
+/// The input of the question for a user's next nonce.
+pub fn nonce_question(user: Address) -> Bytes {
+    noncesCall { owner: user }.abi_encode().into()
+}
+
 /// The input of the call that executes a request.
 pub fn execution(request: &ForwardRequest, signature: &Bytes) -> Bytes {
     let ForwardRequest { from, to, value, gas, deadline, data, .. } = request.clone();

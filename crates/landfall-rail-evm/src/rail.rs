@@ -183,6 +183,14 @@ impl EvmRail {
         }
     }
 
+    /// Whether signed bytes do what the call asks for.
+    pub fn carries(&self, call: &Call, bytes: &[u8]) -> bool {
+        let asked = self.draft(call);
+        encode::content(bytes).is_ok_and(|does| {
+            (does.to, does.value, does.input) == (Some(asked.to), asked.value, asked.input)
+        })
+    }
+
     /// What gas the call takes; or why it can never work, by the word of a quorum.
     async fn gas(&self, from: Address, call: &Call, draft: &Draft) -> Result<u64, RailError> {
         let given = match &call.work {
@@ -383,6 +391,10 @@ impl Ledger for EvmRail {
 impl Rail for EvmRail {
     fn stages(&self) -> AttemptStages {
         evm::STAGES
+    }
+
+    fn takes(&self, payload: &Payload) -> bool {
+        payload.evm().is_some_and(|call| call.chain_id == self.settings.chain_id)
     }
 
     /// Whether a user has signed the request, as far as that can be told.

@@ -104,6 +104,9 @@ pub struct DevArguments {
     /// Where everything is kept. A second start goes on where the first ended.
     #[arg(long, default_value = DEV_DATA)]
     pub data: PathBuf,
+    /// A node of a chain of yours (anvil, hardhat, geth --dev) instead of the simulated one.
+    #[arg(long, value_name = "URL")]
+    pub evm: Option<String>,
 }
 
 impl Default for DevArguments {
@@ -111,6 +114,7 @@ impl Default for DevArguments {
         DevArguments {
             listen: SocketAddr::from(([127, 0, 0, 1], 3000)),
             data: PathBuf::from(DEV_DATA),
+            evm: None,
         }
     }
 }

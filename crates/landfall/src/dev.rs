@@ -4,6 +4,7 @@
 //! loopback; the account services are the built-in ones.
 //! Not here: what they are and where that is written down ([`ground`]).
 
+pub mod chain;
 pub mod ground;
 
 use std::net::SocketAddr;
@@ -16,7 +17,7 @@ use crate::failure::{Failure, Result};
 use crate::folder::Folder;
 use crate::serve::{Leave, listen, until_told};
 use crate::{show, wire};
-use ground::{Ground, USER};
+use ground::{Chosen, Ground, USER};
 
 pub async fn run(arguments: &DevArguments) -> Result<()> {
     if !arguments.listen.ip().is_loopback() {
@@ -29,7 +30,7 @@ pub async fn run(arguments: &DevArguments) -> Result<()> {
     let mut leave = Leave::new()?;
     let folder = Folder::take(&arguments.data)?;
     let listener = listen(arguments.listen).await?;
-    let ground = Ground::lay(folder, &arguments.data).await?;
+    let ground = Ground::lay(folder, &arguments.data, Chosen::By(arguments.evm.as_deref())).await?;
     let config = configuration(arguments)?;
     wire::start_log(&config);
     let clock = wire::clock();
@@ -78,14 +79,17 @@ fn welcome(address: SocketAddr, ground: &Ground, arguments: &DevArguments, now_m
     let key = format!("try-{}", now_ms / 1_000);
     let data = in_shell(&arguments.data.display().to_string());
     let program = program();
+    let (what, evm) = (ground.chain.kind(), ground.chain.shown());
+    let calls = ground.chain.lines(address, &key);
     format!(
         "\
-Landfall dev: a real relay on a simulated NEAR and two account services,
-all on this machine.
+Landfall dev: a real relay on a simulated NEAR, {what} and
+two account services, all on this machine.
 
   API     http://{address}  (in a browser: http://{address}/docs)
   NEAR    {rpc}  (simulated)
   paid    {rpc}/sim/transfers
+  EVM     {evm}
   funds   {funding}/accounts/{USER}
           {trading}/accounts/{USER}
   data    {data}  (start again: it goes on; delete it: it begins anew)
@@ -105,6 +109,7 @@ Move 1.5 of the 10 BTC that user {USER} has in funding to trading:
 -H 'Content-Type: application/json' -d '{{\"from\":\"funding\",\"to\":\"trading\",\
 \"user_id\":{USER},\"asset\":\"BTC\",\"amount\":\"1.5\"}}'
 
+{calls}
 Look into the folder, from this directory, now or after it was stopped:
 
   {program} transfers list --data {data}

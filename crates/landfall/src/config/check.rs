@@ -13,8 +13,12 @@ pub(super) fn complete(config: &mut Config, reading: &mut Reading, need: Need) {
     }
     keys_from_file(config, reading);
     let wants_services = config.has_internal() || reading.is_mistaken("internal.services");
-    if config.has_near() || !wants_services {
+    let wants_others = wants_services || config.has_evm();
+    if config.has_near() || !wants_others {
         ledger(config, reading, need);
+    }
+    if config.has_evm() {
+        super::chains::complete(config, reading, need);
     }
     services(config, reading);
     if matches!(need, Need::Take | Need::Serve) {
@@ -97,7 +101,7 @@ fn ledger(config: &Config, reading: &mut Reading, need: Need) {
 }
 
 /// Of any ledger's section that has so many in its `rpc_urls`.
-fn nodes(section: &str, nodes: &Nodes, count: u64, reading: &mut Reading) {
+pub(super) fn nodes(section: &str, nodes: &Nodes, count: u64, reading: &mut Reading) {
     if let Some(quorum) = nodes.quorum
         && count > 0
         && !(1..=count).contains(&quorum)
@@ -136,7 +140,7 @@ fn services(config: &Config, reading: &mut Reading) {
     repeated(reading, "internal.assets", "symbol", symbols.collect());
 }
 
-fn repeated(reading: &mut Reading, setting: &str, what: &str, values: Vec<String>) {
+pub(super) fn repeated(reading: &mut Reading, setting: &str, what: &str, values: Vec<String>) {
     for (index, value) in values.iter().enumerate() {
         if values[..index].contains(value) {
             let message = format!("item {} has the {what} of another item", index + 1);

@@ -7,6 +7,7 @@
 //!
 //! Not here: opening what is configured (`wire`), the flags themselves (`cli`).
 
+mod chains;
 mod check;
 mod kinds;
 mod mistake;
@@ -205,6 +206,12 @@ impl Config {
             || near.relay_account.is_some()
             || !near.access_keys.is_empty()
             || near.access_keys_file.is_some()
+    }
+
+    /// Whether anything of the EVM rail is configured.
+    pub fn has_evm(&self) -> bool {
+        let evm = &self.evm;
+        !evm.rpc_urls.is_empty() || !evm.signers.is_empty() || !evm.chains.is_empty()
     }
 
     /// Whether users' funds can be moved between services.

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::Secret;
 use super::kinds::known_fields;
-use super::value::{Parse, Raw, Wrongs, each, items, keep, wrong};
+use super::value::{Parse, Raw, Wrong, Wrongs, each, items, keep, wrong};
 
 /// A service that keeps users' funds.
 #[derive(Debug, Clone, PartialEq)]
@@ -139,16 +139,16 @@ fn asset(number: usize, item: &Value) -> Result<Asset, Wrongs> {
 }
 
 /// One item of a list of objects.
-struct Item<'a> {
+pub(super) struct Item<'a> {
     number: usize,
-    fields: &'a Map<String, Value>,
+    pub fields: &'a Map<String, Value>,
     remedy: &'static str,
     /// Some field is not known: it may be the one that is missed.
     has_stranger: bool,
 }
 
 impl<'a> Item<'a> {
-    fn new(
+    pub fn new(
         found: &mut Wrongs,
         number: usize,
         item: &'a Value,
@@ -161,12 +161,12 @@ impl<'a> Item<'a> {
         Ok(Item { number, fields, remedy, has_stranger })
     }
 
-    fn missing<T>(&self, what: &str) -> Result<T, Wrongs> {
+    pub fn missing<T>(&self, what: &str) -> Result<T, Wrongs> {
         if self.has_stranger { Err(Wrongs::new()) } else { self.wrong(what) }
     }
 
     /// A field that must be there.
-    fn needed<T>(
+    pub fn needed<T>(
         &self,
         field: &str,
         read: impl Fn(&Self, &str) -> Result<Option<T>, Wrongs>,
@@ -175,12 +175,23 @@ impl<'a> Item<'a> {
         read(self, field)?.map_or_else(|| self.missing(missing), Ok)
     }
 
+    /// A value of any type that settings have; its default where it is not there.
+    pub fn typed<T: Parse + Default>(&self, field: &str) -> Result<T, Wrongs> {
+        let Some(value) = self.fields.get(field) else { return Ok(T::default()) };
+        let named = |mut wrong: Wrong| {
+            wrong.message = format!("item {}: {field} {}", self.number, wrong.message);
+            wrong
+        };
+        T::parse(&Raw::Written(value.clone()))
+            .map_err(|wrongs| wrongs.into_iter().map(named).collect())
+    }
+
     /// A text; an empty one is none.
-    fn filled(&self, field: &str) -> Result<Option<String>, Wrongs> {
+    pub fn filled(&self, field: &str) -> Result<Option<String>, Wrongs> {
         Ok(self.text(field)?.filter(|text| !text.is_empty()))
     }
 
-    fn path(&self, field: &str) -> Result<Option<String>, Wrongs> {
+    pub fn path(&self, field: &str) -> Result<Option<String>, Wrongs> {
         match self.text(field)? {
             Some(path) if !path.starts_with('/') => {
                 self.wrong(&format!("{field} must start with /"))
@@ -189,11 +200,11 @@ impl<'a> Item<'a> {
         }
     }
 
-    fn wrong<T>(&self, what: &str) -> Result<T, Wrongs> {
+    pub fn wrong<T>(&self, what: &str) -> Result<T, Wrongs> {
         wrong(format!("item {} {what}", self.number), self.remedy)
     }
 
-    fn text(&self, field: &str) -> Result<Option<String>, Wrongs> {
+    pub fn text(&self, field: &str) -> Result<Option<String>, Wrongs> {
         match self.fields.get(field) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.trim().to_owned())),
@@ -201,7 +212,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    fn number(&self, field: &str) -> Result<Option<u64>, Wrongs> {
+    pub fn number(&self, field: &str) -> Result<Option<u64>, Wrongs> {
         match self.fields.get(field).map(Value::as_u64) {
             None => Ok(None),
             Some(Some(number)) => Ok(Some(number)),
@@ -209,7 +220,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    fn switch(&self, field: &str) -> Result<Option<bool>, Wrongs> {
+    pub fn switch(&self, field: &str) -> Result<Option<bool>, Wrongs> {
         match self.fields.get(field).map(Value::as_bool) {
             None => Ok(None),
             Some(Some(on)) => Ok(Some(on)),

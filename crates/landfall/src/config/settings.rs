@@ -4,10 +4,13 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use landfall_core::evm::Address;
 use landfall_core::internal::Asset;
+use landfall_rail_evm::Finality;
 use landfall_rpc::Url;
 use near_account_id::AccountId;
 
+use super::chains::ChainSpec;
 use super::kinds::{ApiKey, Auth, LogFormat, Metrics, QueueUrl, StoreUrl};
 use super::secret::{SigningKeys, SigningKeysFile};
 use super::services::ServiceSpec;
@@ -153,6 +156,52 @@ settings! {
         alert_after_retries: u64 = "10", in 1..=1000000;
         /// Age of a transfer that is being retried from which operators are told.
         alert_after_s: u64 = "300", in 1..=31536000;
+    }
+    /// The EVM rail: calls on one chain, and on others by name. Off without nodes.
+    evm: Evm {
+        /// Nodes to ask, as `near.rpc_urls`: with several, none is believed alone. In a variable:
+        /// separated by commas.
+        rpc_urls: Vec<Url> = "";
+        /// The chain's name: a request that names no chain is for this one.
+        name: String = "main";
+        /// The number that every node must show (1 is Ethereum). Without it, whatever a quorum of
+        /// the nodes shows at the start.
+        chain_id: Option<u64> = "";
+        /// Secret keys in hexadecimal. Each is a lane of its own, and pays for its own calls. In a
+        /// variable: a JSON array.
+        signers: SigningKeys = "";
+        /// A file with the keys instead: one to a line, or a JSON array.
+        signers_file: Option<SigningKeysFile> = "";
+        /// A key in an encrypted file, as geth and cast write it, beside the others.
+        keystore: Option<SigningKeysFile> = "";
+        /// The file with its password.
+        keystore_password_file: Option<SigningKeysFile> = "";
+        /// The contract (ERC-2771, as OpenZeppelin has it) that users' requests are for. Without it
+        /// none are taken.
+        forwarder: Option<Address> = "";
+        /// When a call is final: "finalized" and "safe" as the nodes say, or a number of
+        /// confirmations, with that of its own block.
+        finality: Finality = "finalized";
+        /// Calls of one signer that may be on their way at once: nodes hold 64 of an account.
+        window: u64 = "64", in 1..=1024;
+        /// The most that is offered for a unit of gas, in thousand-millionths of the chain's coin.
+        fee_max_gwei: u64 = "500", in 1..=1000000000;
+        /// The most of it that is a tip.
+        tip_max_gwei: u64 = "50", in 0..=1000000000;
+        /// Added to the gas that nodes estimate: a call may take more when it is mined.
+        gas_margin_percent: u64 = "25", in 0..=1000;
+        /// Whether a call that would fail now, by the word of a quorum, is refused before it is
+        /// signed.
+        preflight: bool = "true";
+        /// How long a call may be in no block before more is offered for it.
+        replace_after_ms: u64 = "30000", in 100..=86400000;
+        /// How often nodes are asked for new blocks while a call is on its way.
+        pulse_ms: u64 = "500", in 20..=60000;
+        /// Other chains, in the file as `[[evm.chains]]`: `{name, rpc_urls, chain_id, signers,
+        /// signers_file, forwarder, finality, window}`; what one does not say is as above. In a
+        /// variable: a JSON array.
+        chains: Vec<ChainSpec> = "";
+        .. nodes: Nodes;
     }
     /// How transfers are driven.
     engine: Engine {

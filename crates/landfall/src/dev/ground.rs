@@ -1,4 +1,4 @@
-//! What a trial stands on: a simulated NEAR and two account services, kept in its data folder, and
+//! What a trial stands on: a simulated NEAR, an EVM chain and two account services, kept in its data folder, and
 //! the configuration that names them, written there on every start.
 //!
 //! `landfall dev` lays it. A command that is given the same folder by `--data` finds it laid while
@@ -15,6 +15,7 @@ use landfall_ledger::{AccountId, Faults, Operation, SimServices, Terms};
 use landfall_sim_near::{SimConfig, SimNear};
 use serde_json::{Value, json};
 
+use super::chain::DevChain;
 use crate::config::{DEFAULT_FILE, Sources};
 use crate::failure::{Failure, Result};
 use crate::folder::Folder;
@@ -41,11 +42,20 @@ pub struct Ground {
     pub folder: Folder,
     pub ledger: SimNear,
     pub services: SimServices,
+    pub chain: DevChain,
+}
+
+/// Which EVM chain a trial has.
+pub enum Chosen<'a> {
+    /// A node of the user's own, or the simulated one.
+    By(Option<&'a str>),
+    /// Whatever it had before.
+    Before,
 }
 
 impl Ground {
     /// Takes the folder for this process, and writes down what is where.
-    pub async fn lay(folder: Folder, data: &Path) -> Result<Ground> {
+    pub async fn lay(folder: Folder, data: &Path, chosen: Chosen<'_>) -> Result<Ground> {
         let ledger = sim::start(SimConfig {
             listen: LOOPBACK,
             keys: KEYS,
@@ -54,7 +64,9 @@ impl Ground {
             ..SimConfig::default()
         })
         .await?;
-        let ground = Ground { folder, ledger, services: services(data).await? };
+        let services = services(data).await?;
+        let chain = DevChain::lay(data, chosen).await?;
+        let ground = Ground { folder, ledger, services, chain };
         let settings = toml::to_string(&ground.settings());
         let settings = settings.map_err(|error| Failure::Unable(error.to_string()))?;
         let text = format!("# Written anew on every start of `landfall dev`.\n{settings}");
@@ -73,6 +85,7 @@ impl Ground {
                 "relay_account": said["relay_account"],
                 "access_keys": said["access_keys"],
             },
+            "evm": self.chain.settings(),
             "internal": {
                 "services": [
                     {"name": "funding", "url": urls["funding"], "freezes": true,
@@ -91,6 +104,7 @@ impl Ground {
     pub async fn shutdown(self) {
         self.ledger.shutdown().await;
         self.services.shutdown().await;
+        self.chain.shutdown().await;
     }
 }
 
@@ -142,7 +156,7 @@ pub async fn ledger_sources(
     };
     match Folder::take(data) {
         Ok(folder) => {
-            let ground = Ground::lay(folder, data).await?;
+            let ground = Ground::lay(folder, data, Chosen::Before).await?;
             Ok((sources(data), Some(ground)))
         }
         // Whoever has it has laid it.

@@ -4,6 +4,7 @@
 
 mod api;
 mod books;
+mod evm;
 mod internal;
 mod near;
 mod nodes;
@@ -43,6 +44,7 @@ use landfall_engine::{Engine, Parts, Role, Settings as EngineSettings};
 use landfall_lanes::{HighWater, LaneSettings, SystemClock};
 
 pub use books::{book_in, book_on};
+pub use evm::chains;
 pub use internal::internal_rail;
 pub use near::{
     Agreement, agreement, endpoints, near_intake, near_rail, network, shown_network, terms,
@@ -151,6 +153,14 @@ pub async fn start(
         rails.push(Arc::new(near));
         shown = Some(network);
     }
+    let mut called = Vec::new();
+    if config.has_evm() {
+        for chain in chains(config) {
+            let id = chain.id(config, &clock).await?;
+            rails.push(Arc::new(chain.rail(config, id, clock.clone())?));
+            called.push(chain.terms(id));
+        }
+    }
     if config.has_internal() {
         couriers.push(Arc::new(internal_rail(config, clock.clone())?));
     }
@@ -175,6 +185,7 @@ pub async fn start(
     let near = shown.as_deref().filter(|_| takes).map(|network| terms(config, network));
     let mut api = api::api_config(config, near, clock)?;
     api.internal = api.internal.filter(|_| takes);
+    api.evm = evm::terms(called).filter(|_| takes);
     api.takes = takes;
     let api = landfall_api::api(api, engine.clone());
     api.pulse.look().await;
