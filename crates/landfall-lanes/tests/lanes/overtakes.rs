@@ -33,6 +33,24 @@ async fn what_expired_unseen_is_signed_anew_once() {
     assert_eq!(certificate.kind, CertificateKind::Expired);
 }
 
+/// The store has not heard of it yet: the lane itself must not let the batch go.
+#[tokio::test(start_paused = true)]
+async fn what_is_being_signed_when_the_lanes_are_suspected_is_neither_stored_nor_sent() {
+    let mut world = World::new(manner(Order::Overtakes, 1));
+    let one = world.launch("one").await;
+    one.till.signs_slowly.set(true);
+    world.accept(1).await;
+    world.offer(&one).await;
+    assert!(!world.run(&[&one], 500).await);
+    assert!(one.till.waiting.lock().is_empty(), "it is being signed");
+    one.till.signs_slowly.set(false);
+    one.fleet.suspect("the store has forgotten something");
+    world.pass(2_000).await;
+    assert_eq!(world.attempts().await, []);
+    assert_eq!(world.chain.sent(), [""; 0]);
+    assert_eq!(one.till.waiting.lock().len(), 1, "it was given back");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_nonce_that_nothing_explains_halts_the_lanes() {
     let mut world = World::new(manner(Order::Overtakes, 1));

@@ -1,11 +1,14 @@
 //! A ledger on which nothing lands before its predecessor: variants, cancels, and what a store may
 //! forget.
 
+use std::sync::atomic::Ordering;
+
 use landfall_core::attempt::VariantKind;
 use landfall_core::ledger::Order;
 use landfall_core::store::{LaneStore, Store};
 use landfall_core::{Attempt, CertificateKind, Fate, Nonce, RailName};
 
+use crate::perils::Perils;
 use crate::till::IN_A_BLOCK;
 use crate::world::{Process, World, manner};
 
@@ -157,11 +160,14 @@ async fn what_nodes_dropped_is_sent_again() {
     world.check().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_is_in_a_block_is_shown_and_falls_back_with_the_block_and_lands_again_once() {
+/// In a block, out of it again, and landed; so many sightings in the block are stored without an
+/// answer.
+async fn seen_in_a_block_that_falls_off(unheard_sightings: usize) {
     let mut world = World::new(manner(Order::Queues, 1));
     world.accept(1).await;
-    let one = world.launch("one").await;
+    let perils = Perils::none();
+    perils.unheard_sightings.store(unheard_sightings, Ordering::Relaxed);
+    let one = world.start("one", perils.clone()).await.unwrap();
     let shown = async |expected: Option<&str>| {
         for _ in 0..300 {
             one.till.dispatch();
@@ -173,9 +179,24 @@ async fn what_is_in_a_block_is_shown_and_falls_back_with_the_block_and_lands_aga
         panic!("never shown as {expected:?}: {:?}", world.all().await);
     };
     shown(Some(IN_A_BLOCK)).await;
+    // Until it is shown as it stands it cannot land, and be shown as nothing for that.
+    world.chain.faults(|faults| faults.stopped = true);
     world.chain.reorganise();
+    perils.unheard_sightings.store(0, Ordering::Relaxed);
     shown(None).await;
+    world.chain.faults(|faults| faults.stopped = false);
     assert!(world.run(&[&one], 20_000).await);
     world.check().await;
     assert_eq!(world.attempts().await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_in_a_block_is_shown_and_falls_back_with_the_block_and_lands_again_once() {
+    seen_in_a_block_that_falls_off(0).await;
+}
+
+/// They have moved since they were last read: else nobody would move them back.
+#[tokio::test(start_paused = true)]
+async fn members_are_read_again_after_a_sighting_whose_answer_was_lost() {
+    seen_in_a_block_that_falls_off(usize::MAX).await;
 }

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use landfall_core::attempt::{Shortage, Signed, VariantKind};
 use landfall_core::ledger::RailError;
 use landfall_core::{Attempt, Event, Fate, LaneId, Move, Nonce, Purpose, Transfer, TransferId};
+use landfall_lanes::watched::Watched;
 use landfall_lanes::{Batch, LedgerLanes, Owner};
 use parking_lot::Mutex;
 
@@ -23,12 +24,15 @@ pub struct Till {
     pub waiting: Mutex<VecDeque<Transfer>>,
     pub lanes: Mutex<Option<LedgerLanes>>,
     pub halts: Mutex<Vec<String>>,
+    /// Whether its signer takes its time.
+    pub signs_slowly: Watched<bool>,
 }
 
 impl Till {
     pub fn new(chain: Arc<Chain>) -> Till {
         let (waiting, lanes, halts) = Default::default();
-        Till { chain, fee: AtomicU64::new(1), waiting, lanes, halts }
+        let (fee, signs_slowly) = (AtomicU64::new(1), Watched::new(false));
+        Till { chain, fee, waiting, lanes, halts, signs_slowly }
     }
 
     /// Hands on what waits, as far as there is room.
@@ -54,6 +58,7 @@ impl Till {
 impl Owner for Till {
     async fn sign(&self, batch: &Batch, lane: &LaneId, nonce: Nonce) -> Result<Signed, RailError> {
         let members: Vec<TransferId> = batch.members.iter().map(|member| member.id).collect();
+        self.signs_slowly.watch().until(|slowly| !*slowly).await;
         Ok(self.chain.sign(lane, nonce, ids(&members), self.fee.load(Ordering::Relaxed)))
     }
 
