@@ -56,6 +56,8 @@ pub struct Faults {
     pub fee_floor: u64,
     /// No block is filled.
     pub stopped: bool,
+    /// No block above this becomes final.
+    pub final_at_most: Option<usize>,
 }
 
 #[derive(Default)]
@@ -63,8 +65,9 @@ struct State {
     blocks: Vec<Vec<Tx>>,
     pool: Vec<Tx>,
     faults: Faults,
-    /// Every broadcast, by hash.
+    /// Every broadcast, by hash, and its round.
     sent: Vec<String>,
+    rounds: Vec<u32>,
     calls: BTreeMap<&'static str, usize>,
 }
 
@@ -100,6 +103,11 @@ impl Chain {
     /// Every broadcast so far, by hash.
     pub fn sent(&self) -> Vec<String> {
         self.state.lock().sent.clone()
+    }
+
+    /// The round of every broadcast so far.
+    pub fn rounds(&self) -> Vec<u32> {
+        self.state.lock().rounds.clone()
     }
 
     pub fn height(&self) -> u64 {
@@ -174,7 +182,8 @@ impl State {
     }
 
     fn final_blocks(&self) -> usize {
-        self.blocks.len().saturating_sub(FINAL_AFTER as usize)
+        let most = self.faults.final_at_most.unwrap_or(usize::MAX);
+        self.blocks.len().saturating_sub(FINAL_AFTER as usize).min(most)
     }
 
     fn admit(&mut self, manner: &Manner, tx: Tx) {
@@ -327,7 +336,7 @@ impl Ledger for Chain {
         self.lanes.contains(lane)
     }
 
-    async fn broadcast(&self, attempt: &Attempt, _: u32) -> Broadcast {
+    async fn broadcast(&self, attempt: &Attempt, round: u32) -> Broadcast {
         self.asked("broadcast");
         let signed = attempt.newest();
         let stored = self.store.attempt_of(RailName::Near, &signed.hash).await.unwrap();
@@ -341,6 +350,7 @@ impl Ledger for Chain {
         let unsure = Broadcast::Unsure { cause: "no answer".to_owned(), shortage: None };
         self.at_head(|state, manner| {
             state.sent.push(signed.hash.clone());
+            state.rounds.push(round);
             if state.faults.lost_nonce == Some(tx.nonce) || take(&mut state.faults.lost) {
                 return unsure;
             }

@@ -5,6 +5,7 @@ mod crashes;
 mod fences;
 mod free;
 mod overtakes;
+mod pace;
 mod perils;
 mod queues;
 mod till;

@@ -37,6 +37,7 @@ async fn an_original_loses_to_its_bump() {
     let attempt = the_attempt(&world).await;
     assert_eq!(attempt.variants.len(), 1);
     assert_eq!(attempt.variants[0].kind, VariantKind::Replaces);
+    assert_eq!(one.halts(), [""; 0], "what we have stored is no stranger");
     assert_eq!(attempt.landed_as(), Some(attempt.variants[0].signed.hash.as_str()));
     let found = world.store.attempt_of(RailName::Near, &attempt.variants[0].signed.hash).await;
     assert_eq!(found.unwrap().map(|found| found.id), Some(attempt.id));

@@ -55,11 +55,12 @@ async fn a_window_that_waits_for_long_asks_one_question_about_all() {
     world.chain.faults(|faults| faults.stopped = true);
     world.accept(8).await;
     let one = world.launch("one").await;
-    assert!(!world.run(&[&one], 60_000).await);
+    assert!(!world.run(&[&one], 65_000).await);
     let calls = |name: &str| world.chain.calls(name);
     assert_eq!(calls("look") + calls("inquest"), 0, "nothing has passed");
-    assert!((50..=61).contains(&calls("pulse")), "{} pulses", calls("pulse"));
-    assert!(calls("broadcast") <= 3 * 8, "{} broadcasts", calls("broadcast"));
+    assert!((50..=66).contains(&calls("pulse")), "{} pulses", calls("pulse"));
+    // Half of an inclusion later, and then twice as late as without having been taken.
+    assert_eq!(calls("broadcast"), 2 * 8);
     world.chain.faults(|faults| faults.stopped = false);
     assert!(world.run(&[&one], 20_000).await);
     world.check().await;
