@@ -5,8 +5,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use landfall_core::internal::Order;
-use landfall_core::near::Payout;
 use landfall_core::store::Accepted;
 use landfall_core::{Clock, Payload};
 use landfall_engine::{Engine, Submission};
@@ -15,7 +13,6 @@ use parking_lot::Mutex;
 use super::checkers::{Acknowledged, Promises};
 use super::plan::Plan;
 use super::seat::{Dice, Trace};
-use crate::near::world::terms;
 
 /// How long a client waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -94,43 +91,6 @@ pub struct Wish {
     pub second: Payload,
     /// Each another way in which the parameters can differ.
     pub others: Vec<Payload>,
-}
-
-impl Wish {
-    /// A payout. Its key is its memo too. What a store that forgets the key might take in its place
-    /// must have the same memo, or nobody could tell what was paid for it.
-    pub fn payout(key: String, receiver: &str, amount: u128, may_be_forgotten: bool) -> Wish {
-        let payout = |receiver: &str, amount: u128, memo: Option<&str>| {
-            let payout = Payout::new(&terms(), receiver, &amount.to_string(), memo);
-            Payload::Near(payout.expect("worlds pay well-formed accounts"))
-        };
-        let payload = payout(receiver, amount, Some(&key));
-        let second = payout(&format!("another.{receiver}"), amount, Some(&key));
-        let mut others = vec![payout(receiver, amount + 1, Some(&key)), second.clone()];
-        if !may_be_forgotten {
-            others.push(payout(receiver, amount, None));
-            others.push(payout(receiver, amount, Some(&format!("{key} again"))));
-        }
-        Wish { key, payload, second, others }
-    }
-
-    /// A move between services. Its key is the id of its request. A store that forgets the key must
-    /// not take one the other way round in its place: the services would take it for another leg.
-    pub fn order(key: String, order: Order, may_be_forgotten: bool) -> Wish {
-        let second = Order { user_id: order.user_id + 1, ..order.clone() };
-        let mut others = vec![
-            Order { amount: order.amount + 1, ..order.clone() },
-            Order { asset_id: order.asset_id + 1, ..order.clone() },
-            second.clone(),
-        ];
-        if !may_be_forgotten {
-            let (source, target) = (order.target.clone(), order.source.clone());
-            others.push(Order { source, target, ..order.clone() });
-        }
-        let others = others.into_iter().map(Payload::Internal).collect();
-        let (payload, second) = (Payload::Internal(order), Payload::Internal(second));
-        Wish { key, payload, second, others }
-    }
 }
 
 /// Sends the wish until it is acknowledged, as it was first, or as it became. None if the answers

@@ -3,55 +3,37 @@
 //!
 //! Where torture draws its crashes, this leaves none out.
 
+use super::part::KINDS;
 use super::plan::Plan;
 use super::run::{Failure, Options, World, alone};
 use super::seat::Strike;
 
 /// A small scenario without faults of its own but the one that is enumerated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scenario {
-    OneTransfer,
-    /// A receiver is unregistered behind the relay's back, in the middle of a batch.
-    Poison,
-    /// Many transfers wait for the registration of one receiver.
-    Waiters,
-    /// A second instance takes the lanes over.
-    Takeover,
-    /// Nodes swallow what they are given, until a fence decides.
-    Fence,
-    /// The instance is told to leave, and started again.
-    Shutdown,
-    /// Funds move from one service to the other.
-    Committed,
-    /// The target refuses, and the funds return.
-    RolledBack,
+#[derive(Debug, Clone, Copy)]
+pub struct Scenario {
+    pub name: &'static str,
+    plan: fn() -> Plan,
+    /// The tick at which the first instance crashes, or leaves, if it does.
+    pub crash_at: Option<u64>,
+    pub stop_at: Option<u64>,
 }
 
 impl Scenario {
-    pub const ALL: [Scenario; 8] = [
-        Scenario::OneTransfer,
-        Scenario::Poison,
-        Scenario::Waiters,
-        Scenario::Takeover,
-        Scenario::Fence,
-        Scenario::Shutdown,
-        Scenario::Committed,
-        Scenario::RolledBack,
-    ];
+    pub const fn new(name: &'static str, plan: fn() -> Plan) -> Scenario {
+        Scenario { name, plan, crash_at: None, stop_at: None }
+    }
 
-    fn plan(self) -> Plan {
-        let calm = Plan::calm(7);
-        match self {
-            Scenario::OneTransfer => Plan { transfers: 1, receivers: 1, ..calm },
-            Scenario::Poison => Plan { transfers: 8, receivers: 4, ..calm },
-            Scenario::Waiters => Plan { transfers: 6, receivers: 1, ..calm },
-            Scenario::Takeover => Plan { transfers: 3, receivers: 2, instances: 2, ..calm },
-            Scenario::Fence => Plan { transfers: 2, receivers: 1, storm_ms: 30_000, ..calm },
-            Scenario::Shutdown => Plan { transfers: 4, receivers: 2, ..calm },
-            Scenario::Committed | Scenario::RolledBack => {
-                Plan { transfers: 0, moves: 1, users: 1, ..calm }
-            }
-        }
+    pub const fn with_crash_at(self, tick: u64) -> Scenario {
+        Scenario { crash_at: Some(tick), ..self }
+    }
+
+    pub const fn with_stop_at(self, tick: u64) -> Scenario {
+        Scenario { stop_at: Some(tick), ..self }
+    }
+
+    /// Those of every part.
+    pub fn all() -> Vec<Scenario> {
+        KINDS.iter().flat_map(|kind| kind.scenarios).copied().collect()
     }
 }
 
@@ -86,7 +68,7 @@ pub fn enumerate(scenario: Scenario) -> Enumerated {
 
 fn once(scenario: Scenario, strike: Option<Strike>) -> (u64, Option<Failure>) {
     let (calls, failure) = alone(async move {
-        let mut world = World::new(scenario.plan(), Options::default()).await;
+        let mut world = World::new((scenario.plan)(), Options::default()).await;
         world.scenario = Some(scenario);
         world.strike_first(strike);
         let failure = world.live().await.err();

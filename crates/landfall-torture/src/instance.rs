@@ -4,23 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use landfall_core::Clock;
-use landfall_core::courier::Courier;
-use landfall_core::rail::{Caught, Pace, Rail};
+use landfall_core::rail::{Caught, Rail};
 use landfall_engine::{Engine, Parts, Settings};
 use landfall_lanes::HighWater;
 use landfall_queue_ring::RingQueue;
-use landfall_rail_near::{Key, NearRail, NearSettings};
-use landfall_rpc::{Endpoints, Url};
-use near_crypto::SecretKey;
 
+use super::part::{Fitted, Part};
 use super::past::Past;
-use super::plan::Plan;
 use super::seat::{Seat, SeatClock};
 use super::store::FaultyStore;
-use super::wire::{FaultyQueue, FaultyWire};
-use crate::internal::services::{self, Services};
-use crate::near::network::Network;
-use landfall_sim_near::server::{CHAIN_ID, RELAY, TOKEN};
+use super::wire::FaultyQueue;
 
 /// How long a polite end may take.
 const GRACE: Duration = Duration::from_secs(30);
@@ -29,26 +22,17 @@ const GRACE: Duration = Duration::from_secs(30);
 pub struct Instance {
     pub seat: Arc<Seat>,
     past: Arc<Past>,
-    network: Arc<Network>,
-    services: Arc<Services>,
-    keys: Vec<SecretKey>,
     /// Outlives crashes, as the file in the data folder does.
     high_water: Arc<HighWater>,
     engine: Option<Arc<Engine>>,
-    /// The rail to the ledger of the engine's life, where there is one.
-    near: Option<Arc<dyn Rail>>,
+    /// The rails to ledgers of the engine's life.
+    rails: Vec<Arc<dyn Rail>>,
 }
 
 impl Instance {
-    pub fn new(
-        seat: Arc<Seat>,
-        past: Arc<Past>,
-        network: Arc<Network>,
-        services: Arc<Services>,
-        keys: Vec<SecretKey>,
-    ) -> Instance {
+    pub fn new(seat: Arc<Seat>, past: Arc<Past>) -> Instance {
         let high_water = Arc::new(HighWater::in_memory());
-        Instance { seat, past, network, services, keys, high_water, engine: None, near: None }
+        Instance { seat, past, high_water, engine: None, rails: Vec::new() }
     }
 
     pub fn engine(&self) -> Option<Arc<Engine>> {
@@ -56,20 +40,27 @@ impl Instance {
     }
 
     /// Starts it; a start that fails is tried again by whoever asks.
-    pub async fn start(&mut self) {
+    pub async fn start(&mut self, parts: &[Box<dyn Part>]) {
         if self.engine.is_some() {
             return;
         }
         self.seat.revive();
         self.seat.log("starts");
         let clock: Arc<dyn Clock> = Arc::new(SeatClock(self.seat.clone()));
-        self.near = self.near_rail(&clock);
+        let (mut rails, mut couriers) = (Vec::new(), Vec::new());
+        for fitted in parts.iter().filter_map(|part| part.fit(&self.seat, &clock)) {
+            match fitted {
+                Fitted::Rail(rail) => rails.push(rail),
+                Fitted::Courier(courier) => couriers.push(courier),
+            }
+        }
+        self.rails = rails.clone();
         let queue = FaultyQueue { seat: self.seat.clone(), inner: Arc::new(RingQueue::new(50)) };
         let started = Engine::start(Parts {
             store: Arc::new(FaultyStore::new(self.seat.clone(), self.past.clone())),
             queue: Arc::new(queue),
-            rails: self.near.iter().cloned().collect(),
-            couriers: self.couriers(&clock),
+            rails,
+            couriers,
             clock,
             high_water: self.high_water.clone(),
             role: landfall_engine::Role::Both,
@@ -86,38 +77,8 @@ impl Instance {
 
     /// Which nodes it says were caught lying, each with the two answers.
     pub fn caught(&self) -> Vec<(String, Caught)> {
-        let endpoints = self.near.iter().flat_map(|rail| rail.endpoints());
+        let endpoints = self.rails.iter().flat_map(|rail| rail.endpoints());
         endpoints.filter_map(|one| Some((one.endpoint, one.caught?))).collect()
-    }
-
-    /// The rail to the ledger, in worlds that pay anybody there.
-    fn near_rail(&self, clock: &Arc<dyn Clock>) -> Option<Arc<dyn Rail>> {
-        if self.seat.plan.transfers == 0 {
-            return None;
-        }
-        let wire = FaultyWire { seat: self.seat.clone(), inner: self.network.clone() };
-        let nodes = self.seat.plan.nodes;
-        let urls = (0..nodes)
-            .map(|node| Url::parse(&format!("http://node{node}")).expect("a well-formed address"));
-        let endpoints =
-            Endpoints::new(urls.collect(), Arc::new(wire), clock.clone(), Default::default())
-                .expect("a world has nodes");
-        let keys = self.keys.iter();
-        let keys = keys.map(|key| Key::parse(&key.to_string()).expect("a well-formed key"));
-        let mut settings = NearSettings::new(CHAIN_ID, TOKEN, RELAY, keys.collect());
-        (settings.manner.fence_after_ms, settings.manner.finality_ms) = (15_000, 15_000);
-        settings.manner.window = self.seat.plan.window;
-        settings.pace = pace_of(&self.seat.plan);
-        let rail = NearRail::new(settings, endpoints, clock.clone()).expect("a sound rail");
-        Some(Arc::new(rail))
-    }
-
-    /// The rail between the services, in worlds that move anything there.
-    fn couriers(&self, clock: &Arc<dyn Clock>) -> Vec<Arc<dyn Courier>> {
-        match self.seat.plan.moves {
-            0 => Vec::new(),
-            _ => vec![Arc::new(services::rail(&self.seat, &self.services, clock))],
-        }
     }
 
     /// A polite end: what is being stored is stored, and the lanes are given back.
@@ -140,17 +101,6 @@ impl Instance {
             engine.abort().await;
         }
     }
-}
-
-/// Small batches, where many are to be on their way at once, and few retries for receivers that can
-/// never be registered.
-fn pace_of(plan: &Plan) -> Pace {
-    let batch_max = match plan.window {
-        1 => 100,
-        _ if plan.bursts_ms > 0 => 2,
-        _ => 8,
-    };
-    Pace { batch_max, prepare_retries: 4, ..Pace::default() }
 }
 
 /// Short fences, waits and pauses, so that a storm of minutes sees many of them.

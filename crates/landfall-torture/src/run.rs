@@ -1,21 +1,17 @@
 //! One run: a world from a seed, its storm, its calm, and the verdict.
 
 use std::cell::RefCell;
-use std::num::NonZeroU64;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use landfall_core::Clock;
 use landfall_core::guard::{self, Guard};
 use landfall_core::store::{LaneStore, Store};
-use landfall_core::{Clock, RailName};
 use landfall_lanes::TimerClock;
-use landfall_ledger::ReqId;
-use landfall_rpc::Url;
 use landfall_store_memory::MemoryStore;
-use near_crypto::SecretKey;
 use parking_lot::Mutex;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -26,18 +22,13 @@ use super::clients::{Town, Wish, client};
 use super::enumerate::Scenario;
 use super::instance::Instance;
 use super::operator;
+use super::part::{Ground, KINDS, Part};
 use super::past::Past;
 use super::plan::Plan;
 use super::seat::{Dice, Seat, Strike, Trace};
 use super::story;
-use crate::internal::services::{self, NAMES, Services};
-use crate::near::liars::Liars;
-use crate::near::network::{Network, node_of};
-use crate::near::weather::{NearChaos, SPURNED};
-use landfall_sim_near::keys;
-use landfall_sim_near::ledger::{Decree, Genesis, Ledger, Settings};
-use landfall_sim_near::server::{CHAIN_ID, RELAY, TOKEN};
 
+/// When every world begins: a round moment.
 pub(super) const START_MS: u64 = 1_700_000_000_000;
 /// The director's step. Everything that strikes strikes on a tick, or at a call.
 const TICK_MS: u64 = 250;
@@ -50,11 +41,6 @@ const OPERATOR_TICKS: u64 = 120;
 /// Adrift requests are decided in haste: whatever is under way then must not matter.
 const DECIDE_TICKS: u64 = 8;
 const OPERATOR_PATIENCE: Duration = Duration::from_secs(10);
-const RELAY_NEAR: u128 = 1_000_000 * 10u128.pow(24);
-pub(super) const RELAY_TOKENS: u128 = 10u128.pow(30);
-/// The most that a user has in each service to begin with: a few orders' worth, so that some are
-/// refused.
-const USER_FUNDS: u64 = 1_000;
 
 /// How to run.
 #[derive(Debug, Clone, Copy, Default)]
@@ -171,9 +157,7 @@ pub(super) struct World {
     trace: Arc<Trace>,
     base: Arc<dyn Clock>,
     store: Arc<MemoryStore>,
-    network: Arc<Network>,
-    services: Arc<Services>,
-    keys: Vec<SecretKey>,
+    parts: Vec<Box<dyn Part>>,
     instances: Vec<Instance>,
     chaos: Chaos,
     town: Arc<Town>,
@@ -189,11 +173,8 @@ impl World {
         let dice = Arc::new(Dice::new(plan.seed));
         let trace = Arc::new(Trace::new(options.keep_trace));
         let base: Arc<dyn Clock> = Arc::new(TimerClock::starting_at(START_MS));
-        let keys: Vec<SecretKey> = (0..plan.keys).map(|key| keys::secret_key(0, key)).collect();
-        let ledger = Ledger::new(genesis(&plan, &keys));
-        let network = Arc::new(Network::new(ledger, plan.nodes, base.clone()));
-        tokio::spawn(network.clone().make_blocks(plan.block_ms));
-        let services = Arc::new(Services::new(plan.clone(), dice.clone(), base.clone()));
+        let ground = Ground { plan: plan.clone(), dice: dice.clone(), clock: base.clone() };
+        let parts = KINDS.iter().map(|kind| (kind.build)(&ground)).collect();
         let store = Arc::new(MemoryStore::new(base.clone()).shared());
         let promises: Arc<Mutex<Promises>> = Arc::default();
         let past = Arc::new(Past {
@@ -209,8 +190,7 @@ impl World {
         let seat = |index: usize| {
             let name = format!("relay-{index}");
             let seat = Seat::new(name, plan.clone(), dice.clone(), trace.clone(), base.clone());
-            let (network, services) = (network.clone(), services.clone());
-            Instance::new(Arc::new(seat), past.clone(), network, services, keys.clone())
+            Instance::new(Arc::new(seat), past.clone())
         };
         let instances: Vec<Instance> = (0..plan.instances).map(seat).collect();
         let town = Arc::new(Town {
@@ -221,16 +201,7 @@ impl World {
             engines: Mutex::new(vec![None; plan.instances]),
             promises,
         });
-        let liars = Liars::settle(&plan, &dice, &base, &network);
-        let chaos = Chaos::new(
-            plan.clone(),
-            dice.clone(),
-            network.clone(),
-            services.clone(),
-            past,
-            keys.clone(),
-            NearChaos::new(plan.clone(), dice.clone(), network.clone(), liars),
-        );
+        let chaos = Chaos::new(plan.clone(), dice.clone(), past);
         World {
             scenario: None,
             plan,
@@ -238,9 +209,7 @@ impl World {
             trace,
             base,
             store,
-            network,
-            services,
-            keys,
+            parts,
             instances,
             chaos,
             town,
@@ -261,17 +230,14 @@ impl World {
 
     /// The one thing that happens in a scenario.
     async fn play(&mut self, scenario: Scenario) {
-        match (scenario, self.tick) {
-            (Scenario::Poison, 12) => {
-                let account_id = "r1.near".parse().expect("a well-formed account id");
-                self.network.ledger.lock().decree(Decree::Unregister { account_id });
-            }
-            (Scenario::Takeover, 6) => self.instances[0].crash().await,
-            (Scenario::Fence, 2) => self.network.all(|node| node.forgets = true),
-            (Scenario::Fence, 100) => self.network.all(|node| node.forgets = false),
-            (Scenario::Shutdown, 8) => self.instances[0].stop().await,
-            (Scenario::RolledBack, 0) => self.services.block(1, 1, true).await,
-            _ => {}
+        if scenario.crash_at == Some(self.tick) {
+            self.instances[0].crash().await;
+        }
+        if scenario.stop_at == Some(self.tick) {
+            self.instances[0].stop().await;
+        }
+        for part in &mut self.parts {
+            part.play(scenario.name, self.tick).await;
         }
     }
 
@@ -279,7 +245,7 @@ impl World {
     pub async fn live(&mut self) -> Result<(), Failure> {
         self.invite();
         while self.tick * TICK_MS < self.plan.storm_ms {
-            self.chaos.tick(self.tick, &mut self.instances).await;
+            self.chaos.tick(self.tick, &mut self.instances, &mut self.parts).await;
             if let Some(scenario) = self.scenario {
                 self.play(scenario).await;
             }
@@ -287,7 +253,7 @@ impl World {
         }
         self.dice.stormy.store(false, Ordering::Relaxed);
         self.trace.line(format!("{} calm", self.base.now_ms()));
-        self.chaos.calm(&mut self.instances).await;
+        self.chaos.calm(&mut self.instances, &mut self.parts).await;
         let until_tick = self.tick + CALM_MAX_MS / TICK_MS;
         while self.tick < until_tick {
             self.revive_the_dead().await;
@@ -301,31 +267,14 @@ impl World {
 
     /// Clients come, all of them within the first three quarters of the storm.
     fn invite(&mut self) {
-        let may_be_forgotten = self.plan.store_rollback > 0.0;
-        for number in 0..self.plan.transfers {
-            let receiver = match self.dice.strikes(self.plan.near.spurned) {
-                true => SPURNED[self.dice.between(0, 1) as usize].0.to_owned(),
-                false => format!("r{}.near", self.dice.between(0, self.plan.receivers as u64 - 1)),
-            };
-            let amount = u128::from(self.dice.between(1, 1_000));
-            let key = format!("k{number}");
-            self.expect(Wish::payout(key, &receiver, amount, may_be_forgotten));
-        }
-        if self.plan.moves == 0 {
-            return;
-        }
-        for user in 1..=self.plan.users as u64 {
-            for service in 0..NAMES.len() {
-                let amount = NonZeroU64::MIN.saturating_add(self.dice.between(0, USER_FUNDS));
-                self.services.fund(service, user, amount);
+        for (index, kind) in KINDS.iter().enumerate() {
+            let wishes = (kind.wishes)(&self.plan);
+            if wishes > 0 {
+                self.parts[index].prepare();
             }
-        }
-        for number in 0..self.plan.moves {
-            let user = self.dice.between(1, self.plan.users as u64);
-            let amount = self.dice.between(1, USER_FUNDS / 2);
-            let key = ReqId(u128::from(self.plan.seed) << 64 | number as u128).to_string();
-            let order = services::order(number % NAMES.len(), user, amount);
-            self.expect(Wish::order(key, order, may_be_forgotten));
+            for number in 0..wishes {
+                self.expect(self.parts[index].wish(number));
+            }
         }
     }
 
@@ -347,7 +296,7 @@ impl World {
         if self.tick.is_multiple_of(OPERATOR_TICKS) {
             self.attend().await;
         }
-        if self.tick.is_multiple_of(DECIDE_TICKS) && self.plan.dedupe_window_ms().is_some() {
+        if self.tick.is_multiple_of(DECIDE_TICKS) {
             self.decide().await;
         }
         if let Some(broken) = self.dice.broken.lock().first() {
@@ -355,7 +304,7 @@ impl World {
         }
         if self.tick.is_multiple_of(CHECK_TICKS) {
             let evidence = self.evidence().await;
-            checkers::safe(&evidence).map_err(Failure::Safety)?;
+            checkers::safe(&evidence, &self.parts).await.map_err(Failure::Safety)?;
         }
         Ok(())
     }
@@ -371,11 +320,10 @@ impl World {
             let store: &dyn Store = self.store.as_ref();
             // The instance asked may be frozen or dying: the operator tries again later.
             let patience = self.base.sleep(OPERATOR_PATIENCE);
-            let (network, keys, now_ms) = (&self.network, &self.keys, self.base.now_ms());
-            let (noted, foreign) = (&mut self.noted, self.chaos.keys_used > 0);
+            let (parts, noted, now_ms) = (&self.parts, &mut self.noted, self.base.now_ms());
             let work = async {
-                let acted = operator::attend(store, network, &engine, keys).await;
-                (acted, noted.decide(store, network, &engine, (keys, foreign), now_ms).await)
+                let acted = operator::attend(store, parts, &engine).await;
+                (acted, noted.decide(store, parts, &engine, now_ms).await)
             };
             let (acted, decided) = tokio::select! {
                 biased;
@@ -391,13 +339,14 @@ impl World {
         }
     }
 
-    /// The operator decides what services have forgotten, by their statements.
+    /// The operator decides what is set aside.
     async fn decide(&mut self) {
-        let courier = services::rail(&self.instances[0].seat, &self.services, &self.base);
-        let (store, now_ms) = (self.store.as_ref(), self.base.now_ms());
-        for key in operator::decide(store, &self.services, &courier, now_ms).await {
-            self.trace.line(format!("{now_ms} operator decides {key}"));
-            self.town.promises.lock().decided.insert(key);
+        let (seat, now_ms) = (&self.instances[0].seat, self.base.now_ms());
+        for part in &self.parts {
+            for key in part.decide(self.store.as_ref(), seat, now_ms).await {
+                self.trace.line(format!("{now_ms} operator decides {key}"));
+                self.town.promises.lock().decided.insert(key);
+            }
         }
     }
 
@@ -406,7 +355,7 @@ impl World {
             if instance.seat.is_doomed() {
                 instance.crash().await;
             }
-            instance.start().await;
+            instance.start(&self.parts).await;
         }
     }
 
@@ -416,45 +365,44 @@ impl World {
             // Nothing may be paid before the store is whole again; the storm has shown that.
             return self.tick * TICK_MS > self.plan.storm_ms + 120_000;
         }
-        let on_their_way = self.services.late.load(Ordering::Relaxed)
-            + self.chaos.near.liars.kept_back.load(Ordering::Relaxed);
-        if promises.acknowledged.len() < self.plan.transfers + self.plan.moves || on_their_way > 0 {
+        let on_their_way: usize = self.parts.iter().map(|part| part.on_their_way()).sum();
+        if promises.acknowledged.len() < self.expected() || on_their_way > 0 {
             return false;
         }
         let counts = self.store.counts().await.unwrap_or_default();
-        let open = self.store.open_attempts_of(RailName::Near).await.unwrap_or_default();
-        counts.iter().all(|(state, count)| *count == 0 || state.is_final()) && open.is_empty()
+        let mut open = 0;
+        for part in &self.parts {
+            open += self.store.open_attempts_of(part.rail()).await.unwrap_or_default().len();
+        }
+        counts.iter().all(|(state, count)| *count == 0 || state.is_final()) && open == 0
+    }
+
+    /// How many wishes there are to be acknowledged.
+    fn expected(&self) -> usize {
+        KINDS.iter().map(|kind| (kind.wishes)(&self.plan)).sum()
     }
 
     async fn final_check(&self) -> Result<(), Failure> {
         let evidence = self.evidence().await;
-        checkers::at_rest(&evidence, self.store.as_ref()).await.map_err(Failure::Safety)
+        let checked = checkers::at_rest(&evidence, &self.parts, self.store.as_ref()).await;
+        checked.map_err(Failure::Safety)
     }
 
     async fn what_is_stuck(&self) -> String {
         let (evidence, lanes) = (self.evidence().await, self.store.lanes().await);
-        let expected = self.plan.transfers + self.plan.moves;
-        story::stuck(&evidence, &lanes.unwrap_or_default(), expected)
+        story::stuck(&evidence, &lanes.unwrap_or_default(), self.expected())
     }
 
     async fn evidence(&self) -> Evidence {
         let promises = self.town.promises.lock().clone();
-        let near = &self.chaos.near;
-        let flows = (RELAY_TOKENS, near.gained, near.lost, near.tokens());
-        let (store, ledger) = (self.store.as_ref(), &self.network.ledger);
-        let books = self.services.books().await;
-        let keys_used = self.chaos.keys_used;
-        let gathered = Evidence::gather(store, ledger, books, &promises, flows, keys_used).await;
-        Evidence { accused: self.accused(), ..gathered }
+        Evidence::gather(self.store.as_ref(), &self.parts, &promises, self.accused()).await
     }
 
     /// Honest nodes that an instance calls liars.
     fn accused(&self) -> Vec<String> {
         let caught = self.instances.iter().flat_map(Instance::caught);
-        let honest = caught.filter(|(endpoint, _)| {
-            let url = Url::parse(endpoint).expect("the address of a world's node");
-            !self.plan.lies_at(node_of(&url))
-        });
+        let lies = |endpoint: &str| self.parts.iter().any(|part| part.lies_at(endpoint));
+        let honest = caught.filter(|(endpoint, _)| !lies(endpoint));
         honest.map(|(endpoint, caught)| format!("{endpoint}: {caught:?}")).collect()
     }
 
@@ -478,7 +426,7 @@ impl World {
         let mut story = Vec::new();
         let concerned = evidence.transfers.iter().find(|one| Some(&one.key) == key.as_ref());
         if let Some(transfer) = concerned {
-            story = story::tell(transfer, &evidence, self.store.as_ref()).await;
+            story = story::tell(transfer, &evidence, &self.parts, self.store.as_ref()).await;
         }
         Report {
             seed: self.plan.seed,
@@ -492,18 +440,5 @@ impl World {
             story,
             guards: Vec::new(),
         }
-    }
-}
-
-pub(super) fn genesis(plan: &Plan, keys: &[SecretKey]) -> Genesis {
-    Genesis {
-        chain_id: CHAIN_ID.to_owned(),
-        timestamp_ns: START_MS * 1_000_000,
-        token: TOKEN.parse().expect("a well-formed account id"),
-        relay: RELAY.parse().expect("a well-formed account id"),
-        relay_keys: keys.iter().map(SecretKey::public_key).collect(),
-        relay_near: RELAY_NEAR,
-        relay_tokens: RELAY_TOKENS,
-        settings: Settings { validity_blocks: plan.validity_blocks, ..Settings::default() },
     }
 }

@@ -3,7 +3,6 @@
 //! Everything an instance does to the world goes through its seat, so a crash or a pause can fall
 //! before or after any store write, any request, any sleep.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,7 +10,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use landfall_core::Clock;
 use landfall_lanes::watched::Watched;
-use near_primitives::hash::CryptoHash;
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -26,8 +24,6 @@ pub struct Dice {
     rng: Mutex<StdRng>,
     /// False once the storm is over: then nothing goes wrong any more.
     pub stormy: AtomicBool,
-    /// Whether the signature of a transaction is spoilt, of those that were sent.
-    spoilt: Mutex<BTreeMap<CryptoHash, bool>>,
     /// Rules seen broken while it happened.
     pub broken: Mutex<Vec<Broken>>,
 }
@@ -37,7 +33,6 @@ impl Dice {
         Dice {
             rng: Mutex::new(StdRng::seed_from_u64(seed)),
             stormy: AtomicBool::new(true),
-            spoilt: Mutex::default(),
             broken: Mutex::default(),
         }
     }
@@ -45,12 +40,6 @@ impl Dice {
     /// Whether a fault of this rate strikes now.
     pub fn strikes(&self, rate: f64) -> bool {
         rate > 0.0 && self.stormy.load(Ordering::Relaxed) && self.rng.lock().random_bool(rate)
-    }
-
-    /// Whether the signature of this transaction went bad after it was checked: for ever the same,
-    /// whoever sends it, so that nobody has it with a good one.
-    pub fn spoils(&self, hash: CryptoHash, rate: f64) -> bool {
-        *self.spoilt.lock().entry(hash).or_insert_with(|| self.strikes(rate))
     }
 
     pub fn between(&self, least: u64, most: u64) -> u64 {

@@ -4,10 +4,16 @@ use landfall_core::store::Store;
 use landfall_core::{Lane, Transfer};
 
 use super::checkers::Evidence;
+use super::part::Part;
 use super::run::START_MS;
 
 /// A transfer's history: its trail, the attempts that carried it, its payments.
-pub async fn tell(transfer: &Transfer, evidence: &Evidence, store: &dyn Store) -> Vec<String> {
+pub async fn tell(
+    transfer: &Transfer,
+    evidence: &Evidence,
+    parts: &[Box<dyn Part>],
+    store: &dyn Store,
+) -> Vec<String> {
     let seconds = |ms: u64| (ms.saturating_sub(START_MS)) as f64 / 1_000.0;
     let mut lines = vec![format!("{} is {}", transfer.key, transfer.state)];
     for entry in store.trail(transfer.id).await.unwrap_or_default() {
@@ -28,13 +34,12 @@ pub async fn tell(transfer: &Transfer, evidence: &Evidence, store: &dyn Store) -
             ));
         }
     }
-    for (service, entry) in evidence.entries_of(&transfer.key) {
-        let when = seconds(entry.at_ms);
-        lines.push(format!("{when:9.3} s  {service} {}: {:?}", entry.verb, entry.outcome));
+    let rail = transfer.payload.rail();
+    for part in parts.iter().filter(|part| part.rail() == rail) {
+        lines.append(&mut part.tell(transfer, &seconds).await);
     }
-    for paid in evidence.paid_for(&transfer.key) {
-        lines
-            .push(format!("paid by {} nonce {} in block {}", paid.tx_hash, paid.nonce, paid.block));
+    for paid in evidence.paid_for(rail, &transfer.key) {
+        lines.push(format!("paid by {} in block {}", paid.hash, paid.block));
     }
     lines
 }

@@ -6,19 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use landfall_core::Stage;
 use landfall_core::queue::{Delivery, Hint, Queue, QueueError};
-use landfall_rpc::{HttpAnswer, Transport, TransportError, Url};
-use near_crypto::{KeyType, Signature};
-use near_primitives::borsh;
-use serde_json::{Value, json};
+use landfall_rpc::{HttpAnswer, TransportError};
 
 use super::seat::Seat;
-use crate::near::network::{Network, node_of};
-use landfall_sim_near::rpc;
 
 /// A hint that comes twice may come again as late as this.
 const REDELIVERED_MAX_MS: u64 = 3_000;
@@ -103,62 +96,6 @@ pub async fn carry(
     match refused(seat) {
         Some(refused) => Ok(refused),
         None => answer,
-    }
-}
-
-/// One instance's way to the nodes.
-pub struct FaultyWire {
-    pub seat: Arc<Seat>,
-    pub inner: Arc<Network>,
-}
-
-impl FaultyWire {
-    /// What leaves the instance in place of a broadcast whose signature is spoilt.
-    fn spoilt(&self, request: &Value) -> Option<Bytes> {
-        let rate = self.seat.plan.near.spoilt;
-        if rate == 0.0 {
-            return None;
-        }
-        let mut signed = rpc::signed_in(request)?;
-        if !self.seat.dice.spoils(signed.get_hash(), rate) {
-            return None;
-        }
-        signed.signature = Signature::empty(KeyType::ED25519);
-        let bytes = borsh::to_vec(&signed).expect("a Vec takes every byte");
-        let mut request = request.clone();
-        request["params"]["signed_tx_base64"] = json!(BASE64.encode(bytes));
-        Some(Bytes::from(request.to_string()))
-    }
-}
-
-#[async_trait]
-impl Transport for FaultyWire {
-    async fn post(
-        &self,
-        url: &Url,
-        body: Bytes,
-        timeout: Duration,
-    ) -> Result<HttpAnswer, TransportError> {
-        let request = serde_json::from_slice(&body).unwrap_or_default();
-        let body = self.spoilt(&request).unwrap_or(body);
-        let name = format!("{} {}", url.origin(), rpc::method_of(&request));
-        let number = self.seat.before(&name).await;
-        // What it is asked it must be able to answer. What it is given to pass on may be lost.
-        if self.seat.plan.shelters(node_of(url)) && rpc::method_of(&request) != "send_tx" {
-            let answer = self.inner.post(url, body, timeout).await;
-            self.seat.after(&name, number).await;
-            return answer;
-        }
-        let sent = rpc::method_of(&request) == "send_tx";
-        let (inner, url) = (self.inner.clone(), url.clone());
-        let deliver: Deliver = Arc::new(move |patience| {
-            let (inner, url, body) = (inner.clone(), url.clone(), body.clone());
-            Box::pin(async move { inner.post(&url, body, patience).await })
-        });
-        if sent && self.seat.dice.strikes(self.seat.plan.near.sent_late) {
-            return Err(arrive_late(&self.seat, timeout, deliver, None).await);
-        }
-        carry(&self.seat, (&name, number), timeout, deliver, None).await
     }
 }
 

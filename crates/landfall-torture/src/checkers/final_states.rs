@@ -1,16 +1,19 @@
 //! Invariant 2: COMPLETED is on the ledger and final, FAILED is not and never will be. By the
-//! ledger's own books: no node is asked.
+//! ledgers' own books: no node is asked.
+
+use landfall_core::Transfer;
 
 use super::{Broken, Evidence};
 
 const RULE: &str = "final states are true on the ledger";
 
 pub fn check(evidence: &Evidence) -> Result<(), Broken> {
-    let payouts = evidence.transfers.iter().filter(|one| one.payload.near().is_some());
-    for transfer in payouts.filter(|transfer| transfer.state.is_final()) {
+    let on_ledgers = |one: &&Transfer| evidence.paid.contains_key(&one.payload.rail());
+    let transfers = evidence.transfers.iter().filter(on_ledgers);
+    for transfer in transfers.filter(|transfer| transfer.state.is_final()) {
         let key = Some(transfer.key.as_str());
-        let paid = evidence.paid_for(&transfer.key);
-        if let Some(early) = paid.iter().find(|paid| paid.block > evidence.final_height) {
+        let paid = evidence.paid_for(transfer.payload.rail(), &transfer.key);
+        if let Some(early) = paid.iter().find(|paid| !paid.is_final) {
             let what = format!(
                 "{} is {} by block {}, which is not final",
                 transfer.key, transfer.state, early.block

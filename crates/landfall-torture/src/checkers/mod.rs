@@ -1,13 +1,11 @@
 //! What must hold, each check a file of its own, used by torture, tests and enumeration alike.
 //!
-//! A check reads the store and the ledger as they are and says what is wrong, or nothing. Checks
-//! fail on overpayment as well as on loss.
+//! A check reads the store and the ledgers as they are and says what is wrong, or nothing. Checks
+//! fail on overpayment as well as on loss. These are common to all rails; what must hold of one
+//! alone is with its part.
 
 mod accused;
 mod blame;
-mod books;
-mod conserved;
-mod deposits;
 pub mod epochs;
 mod fairness;
 mod final_states;
@@ -21,11 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use landfall_core::store::{ListFilter, Store};
 use landfall_core::{Attempt, AttemptId, Payload, RailName, TrailEntry, Transfer};
-use landfall_ledger::{Entry, Key, ReqId};
-use parking_lot::Mutex;
 
-use crate::internal::services::Books;
-use landfall_sim_near::ledger::{self, Ledger};
+use crate::part::Part;
 
 /// The most of anything a world holds.
 const ALL: usize = 1_000_000;
@@ -63,102 +58,111 @@ pub struct Acknowledged {
     pub payload: Payload,
 }
 
-/// The store and the ledger at one moment.
+/// One payment on a ledger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Payment {
+    /// The key of the transfer that it is for, as far as the ledger shows one.
+    pub key: Option<String>,
+    pub receiver: String,
+    pub amount: u128,
+    pub hash: String,
+    pub block: u64,
+    /// Whether its block was ever final.
+    pub is_final: bool,
+}
+
+/// The store and the ledgers at one moment.
 pub struct Evidence {
     pub transfers: Vec<Transfer>,
     pub attempts: Vec<Attempt>,
-    pub paid: Vec<ledger::Transfer>,
-    /// The highest block that was ever final.
-    pub final_height: u64,
-    /// Of the services, in their order.
-    pub books: Vec<Books>,
+    /// By rail, of those that pay on a ledger.
+    pub paid: BTreeMap<RailName, Vec<Payment>>,
     pub promises: Promises,
-    /// Tokens the relay had, got and lost by decree, and has now.
-    pub relay_began: u128,
-    pub relay_gained: u128,
-    pub relay_lost: u128,
-    pub relay_has: u128,
     /// Halted lanes, and why they say they are.
     pub halted: Vec<String>,
     /// How often somebody else used one of the relay's keys.
     pub keys_used: u64,
     /// Honest nodes that an instance calls caught lying, with what it says.
     pub accused: Vec<String>,
+    /// Transfers that failed, and may not.
+    pub wronged: Vec<Transfer>,
 }
 
 impl Evidence {
     pub async fn gather(
         store: &dyn Store,
-        ledger: &Mutex<Ledger>,
-        books: Vec<Books>,
+        parts: &[Box<dyn Part>],
         promises: &Promises,
-        flows: (u128, u128, u128, u128),
-        keys_used: u64,
+        accused: Vec<String>,
     ) -> Evidence {
         let everything = ListFilter { limit: ALL, ..ListFilter::default() };
         let transfers = store.list(everything).await.unwrap_or_default();
-        let decided = store.attempts_page(RailName::Near, AttemptId(0), ALL).await;
-        let mut attempts = decided.unwrap_or_default();
-        for open in store.open_attempts_of(RailName::Near).await.unwrap_or_default() {
-            if !attempts.iter().any(|attempt| attempt.id == open.id) {
-                attempts.push(open);
-            }
+        let (mut attempts, mut paid) = (Vec::new(), BTreeMap::new());
+        let mut wronged = Vec::new();
+        for part in parts {
+            let rail = part.rail();
+            attempts.append(&mut attempts_of(store, rail).await);
+            paid.extend(part.payments().map(|payments| (rail, payments)));
+            let failed = transfers.iter().filter(|one| one.payload.rail() == rail);
+            let failed = failed.filter(|one| one.state.is_failed() && !part.may_fail(one));
+            wronged.extend(failed.cloned());
         }
         let lanes = store.lanes().await.unwrap_or_default();
-        let (paid, final_height) = {
-            let ledger = ledger.lock();
-            (ledger.transfers().to_vec(), ledger.final_height())
-        };
         Evidence {
             transfers,
             attempts,
             paid,
-            final_height,
-            books,
             promises: promises.clone(),
-            relay_began: flows.0,
-            relay_gained: flows.1,
-            relay_lost: flows.2,
-            relay_has: flows.3,
             halted: lanes.into_iter().filter_map(|lane| Some(lane.halted?.reason)).collect(),
-            keys_used,
-            accused: Vec::new(),
+            keys_used: parts.iter().map(|part| part.keys_used()).sum(),
+            accused,
+            wronged,
         }
     }
 
-    /// What the services have on record for a key, each with the service's name.
-    pub fn entries_of(&self, key: &str) -> Vec<(&'static str, &Entry)> {
-        let Ok(req_id) = key.parse::<ReqId>() else { return Vec::new() };
-        let key = Key::Request(req_id);
-        let all =
-            self.books.iter().flat_map(|book| book.entries.iter().map(|one| (book.name, one)));
-        all.filter(|(_, entry)| entry.key == key).collect()
-    }
-
-    /// Payments on the ledger for a key: worlds put the key into the memo.
-    pub fn paid_for(&self, key: &str) -> Vec<&ledger::Transfer> {
-        self.paid.iter().filter(|paid| paid.memo.as_deref() == Some(key)).collect()
+    /// Payments on a rail's ledger for a key.
+    pub fn paid_for(&self, rail: RailName, key: &str) -> Vec<&Payment> {
+        let paid = self.paid.get(&rail).into_iter().flatten();
+        paid.filter(|paid| paid.key.as_deref() == Some(key)).collect()
     }
 }
 
+/// All attempts of a rail, decided or open.
+async fn attempts_of(store: &dyn Store, rail: RailName) -> Vec<Attempt> {
+    let decided = store.attempts_page(rail, AttemptId(0), ALL).await;
+    let mut attempts = decided.unwrap_or_default();
+    for open in store.open_attempts_of(rail).await.unwrap_or_default() {
+        if !attempts.iter().any(|attempt| attempt.id == open.id) {
+            attempts.push(open);
+        }
+    }
+    attempts
+}
+
 /// What must hold at every step.
-pub fn safe(evidence: &Evidence) -> Result<(), Broken> {
+pub async fn safe(evidence: &Evidence, parts: &[Box<dyn Part>]) -> Result<(), Broken> {
     paid_once::check(evidence)?;
     final_states::check(evidence)?;
     lane_order::check(evidence)?;
     halts::check(evidence)?;
     accused::check(evidence)?;
-    books::check(evidence)?;
+    for part in parts {
+        part.check(evidence).await?;
+    }
     promises::check(evidence)
 }
 
 /// What must hold when everything has come to rest.
-pub async fn at_rest(evidence: &Evidence, store: &dyn Store) -> Result<(), Broken> {
-    safe(evidence)?;
-    conserved::check(evidence)?;
-    deposits::check(evidence)?;
+pub async fn at_rest(
+    evidence: &Evidence,
+    parts: &[Box<dyn Part>],
+    store: &dyn Store,
+) -> Result<(), Broken> {
+    safe(evidence, parts).await?;
     fairness::check(evidence)?;
-    books::at_rest(evidence)?;
+    for part in parts {
+        part.check_at_rest(evidence).await?;
+    }
     for transfer in &evidence.transfers {
         let trail: Vec<TrailEntry> = store.trail(transfer.id).await.unwrap_or_default();
         trails::check(transfer, &trail)?;

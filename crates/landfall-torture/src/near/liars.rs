@@ -33,6 +33,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use landfall_core::Clock;
+use landfall_sim_near::rpc::{self, Answer, Body};
 use near_primitives::hash::CryptoHash;
 use near_primitives::transaction::SignedTransaction;
 use parking_lot::Mutex;
@@ -42,7 +43,6 @@ use crate::near::network::{Honest, Liar, Network};
 use crate::plan::{Lies, Plan};
 use crate::seat::Dice;
 use forge::{Tale, Told};
-use landfall_sim_near::rpc::{self, Answer, Body};
 
 /// Bytes are kept back for at most so long.
 const KEPT_BACK_MS: u64 = 120_000;

@@ -9,11 +9,10 @@ use bytes::Bytes;
 use landfall_core::Clock;
 use landfall_lanes::watched::Watched;
 use landfall_rpc::{HttpAnswer, Transport, TransportError, Url};
-use parking_lot::Mutex;
-use serde_json::Value;
-
 use landfall_sim_near::ledger::Ledger;
 use landfall_sim_near::rpc::{self, Answer, Body, Node, Reply, Waiting};
+use parking_lot::Mutex;
+use serde_json::Value;
 
 /// A node that lies: an answer of its own to some requests.
 pub type Lie = Arc<dyn Fn(&Value) -> Option<HttpAnswer> + Send + Sync>;

@@ -1,22 +1,32 @@
-//! What strikes the ledger and its nodes in ways of their own: liars, lost memories, limits, funds.
+//! The weather on NEAR: nodes that are behind or away, blocks that fall off, keys that others use,
+//! liars, lost memories, limits, funds.
 //!
-//! Not here: what liars say (`liars`); nodes that are merely behind or away (`chaos`).
+//! Not here: what liars say (`liars`).
 
 use std::sync::Arc;
 
-use near_primitives::types::AccountId;
-
-use super::liars::Liars;
-use crate::near::network::Network;
-use crate::plan::Plan;
-use crate::seat::Dice;
+use landfall_sim_near::keys;
 use landfall_sim_near::ledger::fees::TGAS;
 use landfall_sim_near::ledger::token::Spurned;
-use landfall_sim_near::ledger::{Decree, Settings};
+use landfall_sim_near::ledger::{Decree, Refusals, Settings};
 use landfall_sim_near::server::RELAY;
+use near_crypto::SecretKey;
+use near_primitives::types::AccountId;
 
-/// Ticks for which anything here lasts: at most so many.
+use super::RELAY_NEAR;
+use super::liars::Liars;
+use super::network::{Network, Switch};
+use crate::plan::Plan;
+use crate::seat::Dice;
+
+/// Ticks for which nodes are away, or in trouble, or without memory, and all else lasts: at most so
+/// many.
+const DOWN_TICKS: u64 = 40;
+const TROUBLE_TICKS: u64 = 80;
+const AMNESIA_TICKS: u64 = 160;
 const LASTING_TICKS: u64 = 160;
+/// A node lags at most so many blocks behind.
+const LAG_BLOCKS: u64 = 600;
 /// What the relay is left with when its tokens are taken: a few payouts' worth.
 const TOKENS_LEFT: u64 = 3_000;
 /// Gas that a transaction may attach before the limit is raised: too little for a single member.
@@ -31,11 +41,17 @@ pub fn relay() -> AccountId {
 }
 
 /// The weather on NEAR, and what it has done.
-pub struct NearChaos {
+pub struct Weather {
     plan: Arc<Plan>,
     dice: Arc<Dice>,
     network: Arc<Network>,
     pub liars: Arc<Liars>,
+    keys: Vec<SecretKey>,
+    /// How often somebody else used one of them.
+    pub keys_used: u64,
+    node_until: Vec<Option<u64>>,
+    black_out_until: Option<u64>,
+    amnesia_until: Option<u64>,
     lying_until: Option<u64>,
     forgetful_until: Option<u64>,
     settings: Settings,
@@ -48,13 +64,14 @@ pub struct NearChaos {
     pub lost: u128,
 }
 
-impl NearChaos {
+impl Weather {
     pub fn new(
         plan: Arc<Plan>,
         dice: Arc<Dice>,
         network: Arc<Network>,
         liars: Arc<Liars>,
-    ) -> NearChaos {
+        keys: Vec<SecretKey>,
+    ) -> Weather {
         for (account, spurned) in SPURNED {
             let account_id = account.parse().expect("a well-formed account id");
             network.ledger.lock().decree(Decree::Spurn { account_id, spurned });
@@ -67,11 +84,16 @@ impl NearChaos {
         if plan.near.impatient_ms > 0 {
             network.set_patience(plan.near.impatient_ms);
         }
-        NearChaos {
+        Weather {
+            node_until: vec![None; plan.nodes],
+            black_out_until: None,
+            amnesia_until: None,
             plan,
             dice,
             network,
             liars,
+            keys,
+            keys_used: 0,
             lying_until: None,
             forgetful_until: None,
             settings,
@@ -83,6 +105,8 @@ impl NearChaos {
     }
 
     pub fn tick(&mut self, tick: u64) {
+        self.strike_nodes(tick);
+        self.strike_chain();
         self.strike_liars(tick);
         self.strike_memories(tick);
         self.strike_ledger(tick);
@@ -96,6 +120,83 @@ impl NearChaos {
 
     fn lasting(&self, tick: u64) -> u64 {
         tick + self.dice.between(4, LASTING_TICKS)
+    }
+
+    fn strike_nodes(&mut self, tick: u64) {
+        for node in (0..self.plan.nodes).filter(|node| !self.plan.shelters(*node)) {
+            if self.node_until[node].is_some_and(|until| tick >= until) {
+                self.network.node(node, |switch| *switch = switch.untroubled());
+                self.node_until[node] = None;
+            } else if self.node_until[node].is_none()
+                && self.dice.strikes(self.plan.node_trouble / 4.0)
+            {
+                let lag_blocks = self.dice.between(0, LAG_BLOCKS);
+                let forgets = self.dice.between(0, 2) == 0;
+                let down = self.dice.between(0, 3) == 0;
+                self.network.node(node, |switch| {
+                    *switch = Switch { lag_blocks, forgets, down, ..switch.untroubled() };
+                });
+                self.node_until[node] = Some(tick + self.dice.between(4, TROUBLE_TICKS));
+            }
+        }
+        if self.black_out_until.is_some_and(|until| tick >= until) {
+            self.unsheltered(|switch| switch.down = false);
+            self.black_out_until = None;
+        } else if self.black_out_until.is_none() && self.dice.strikes(self.plan.black_out / 4.0) {
+            self.unsheltered(|switch| switch.down = true);
+            self.black_out_until = Some(tick + self.dice.between(4, DOWN_TICKS));
+        }
+        if self.amnesia_until.is_some_and(|until| tick >= until) {
+            self.unsheltered(|switch| (switch.amnesic, switch.without_outcomes) = (false, false));
+            self.amnesia_until = None;
+        } else if self.amnesia_until.is_none() && self.dice.strikes(self.plan.amnesia / 4.0) {
+            let all = self.dice.between(0, 1) == 0;
+            self.unsheltered(|switch| (switch.amnesic, switch.without_outcomes) = (all, !all));
+            self.amnesia_until = Some(tick + self.dice.between(4, AMNESIA_TICKS));
+        }
+    }
+
+    fn unsheltered(&self, change: impl Fn(&mut Switch)) {
+        for node in (0..self.plan.nodes).filter(|node| !self.plan.shelters(*node)) {
+            self.network.node(node, &change);
+        }
+    }
+
+    fn strike_chain(&mut self) {
+        let (dice, plan) = (self.dice.clone(), self.plan.clone());
+        if dice.strikes(plan.reorg / 4.0) {
+            self.network.reorg(dice.between(1, 2), dice.between(0, 1) == 0);
+        }
+        if dice.strikes(plan.included_invalid / 4.0) {
+            let refusals = Refusals { count: dice.between(1, 2), again: dice.between(0, 1) == 0 };
+            self.network.ledger.lock().refuse_included(refusals);
+        }
+        if dice.strikes(plan.unregister / 4.0) {
+            let account = format!("r{}.near", dice.between(0, plan.receivers as u64 - 1));
+            let account_id = account.parse().expect("a well-formed account id");
+            self.network.ledger.lock().decree(Decree::Unregister { account_id });
+        }
+        if dice.strikes(plan.foreign / 4.0) {
+            let index = dice.between(0, plan.keys as u64 - 1) as usize;
+            self.use_key(index);
+            self.keys_used += 1;
+        }
+        if dice.strikes(plan.drain / 4.0) {
+            let near = dice.between(0, 1) * 10u64.pow(18);
+            let amount = u128::from(near) * 10u128.pow(3);
+            self.network.ledger.lock().decree(Decree::SetNear { account_id: relay(), amount });
+        }
+    }
+
+    /// Somebody else signs with one of the relay's keys.
+    fn use_key(&self, index: usize) {
+        let mut ledger = self.network.ledger.lock();
+        let (relay, key) = (relay(), &self.keys[index]);
+        let Some(nonce) = ledger.next_nonce(&relay, &key.public_key()) else { return };
+        let base = ledger.chain().head().hash;
+        let actions = keys::transfer_of_nothing();
+        let signed = keys::sign(&relay, key, nonce, &relay, base, actions);
+        ledger.submit_first(Arc::new(signed));
     }
 
     fn strike_liars(&mut self, tick: u64) {
@@ -206,6 +307,9 @@ impl NearChaos {
 
     /// Everything is well again, but for liars who lie for good.
     pub fn calm(&mut self) {
+        self.network.all(|switch| {
+            *switch = Switch { amnesic: false, without_outcomes: false, ..switch.untroubled() };
+        });
         self.liars.lie(self.plan.near.for_good);
         if self.plan.near.archival {
             self.network.all(|switch| switch.history_blocks = None);
@@ -216,6 +320,9 @@ impl NearChaos {
         if let Some((account_id, _)) = self.blinking.take() {
             self.register(&account_id);
         }
+        self.network.ledger.lock().refuse_included(Refusals::default());
+        let decree = Decree::SetNear { account_id: relay(), amount: RELAY_NEAR };
+        self.network.ledger.lock().decree(decree);
     }
 }
 
@@ -223,10 +330,11 @@ impl NearChaos {
 mod tests {
     use landfall_core::Clock;
     use landfall_lanes::TimerClock;
-
-    use super::*;
-    use crate::run::{RELAY_TOKENS, START_MS, alone, genesis};
     use landfall_sim_near::ledger::Ledger;
+
+    use super::super::{RELAY_TOKENS, genesis};
+    use super::*;
+    use crate::run::{START_MS, alone};
 
     /// A run may come to rest before the block that gives the tokens back: what is still to be
     /// obeyed is neither lost nor there twice.
@@ -240,9 +348,9 @@ mod tests {
             let ledger = Ledger::new(genesis(&plan, &[]));
             let network = Arc::new(Network::new(ledger, plan.nodes, base.clone()));
             let liars = Liars::settle(&plan, &dice, &base, &network);
-            let mut chaos = NearChaos::new(plan, dice, network.clone(), liars);
+            let mut chaos = Weather::new(plan, dice, network.clone(), liars, Vec::new());
             let is_conserved =
-                |chaos: &NearChaos| RELAY_TOKENS + chaos.gained == chaos.tokens() + chaos.lost;
+                |chaos: &Weather| RELAY_TOKENS + chaos.gained == chaos.tokens() + chaos.lost;
             let last_tick = 2 * LASTING_TICKS;
             for tick in 0..=last_tick {
                 chaos.tick(tick);

@@ -16,19 +16,15 @@ use landfall_lanes::{HighWater, TimerClock};
 use landfall_queue_ring::RingQueue;
 use landfall_rail_near::{Key, NearRail, NearSettings};
 use landfall_rpc::{Endpoints, Url};
-use landfall_store_memory::MemoryStore;
-use near_crypto::SecretKey;
-
 use landfall_sim_near::keys;
 use landfall_sim_near::ledger::{Decree, Genesis, Ledger};
 use landfall_sim_near::server::{CHAIN_ID, RELAY, TOKEN};
+use landfall_store_memory::MemoryStore;
+use near_crypto::SecretKey;
 
+use super::RELAY_NEAR;
 use super::network::Network;
-
-/// When the world begins: a round moment, the same in every run.
-const START_MS: u64 = 1_700_000_000_000;
-/// What the relay's account begins with.
-const RELAY_NEAR: u128 = 1_000_000 * 10u128.pow(24);
+use crate::run::START_MS;
 
 /// What a world begins with.
 #[derive(Debug, Clone)]

@@ -2,6 +2,9 @@
 //!
 //! **Rule:** a forgery passes the parsers. What does not parse is the wire's business.
 
+use landfall_sim_near::ledger::Ledger;
+use landfall_sim_near::ledger::block::derived;
+use landfall_sim_near::rpc::{Answer, Body};
 use near_primitives::errors::{
     ActionError, ActionErrorKind, ActionsValidationError, FunctionCallError, InvalidTxError,
     TxExecutionError,
@@ -17,9 +20,6 @@ use near_primitives::views::{
 use serde_json::{Value, json};
 
 use crate::seat::Dice;
-use landfall_sim_near::ledger::Ledger;
-use landfall_sim_near::ledger::block::derived;
-use landfall_sim_near::rpc::{Answer, Body};
 
 /// A thousand million NEAR, in yoctoNEAR; as many tokens.
 pub const ABSURD: &str = "1000000000000000000000000000000000";

@@ -2,12 +2,12 @@
 
 use landfall_lanes::TimerClock;
 use landfall_rpc::{Transport as _, Url};
-use near_primitives::views::FinalExecutionOutcomeView;
-
-use super::*;
 use landfall_sim_near::keys;
 use landfall_sim_near::ledger::{Genesis, Ledger};
 use landfall_sim_near::server::{CHAIN_ID, RELAY, TOKEN};
+use near_primitives::views::FinalExecutionOutcomeView;
+
+use super::*;
 
 const LIAR: usize = 1;
 

@@ -12,8 +12,8 @@ use landfall_core::{Transfer, machine};
 use landfall_ledger::audit::Tally;
 use landfall_ledger::{Entry, Key, Outcome, Terms, Verb};
 
-use super::{Broken, Evidence};
-use crate::internal::services::Books;
+use super::services::Books;
+use crate::checkers::{Broken, Evidence};
 
 const CONSERVED: &str = "funds between services are conserved";
 const TRUE: &str = "final states are true in the services' books";
@@ -44,9 +44,9 @@ impl Legs<'_> {
     }
 }
 
-fn legs(evidence: &Evidence) -> BTreeMap<String, Legs<'_>> {
+fn legs(books: &[Books]) -> BTreeMap<String, Legs<'_>> {
     let mut legs: BTreeMap<String, Legs<'_>> = BTreeMap::new();
-    for book in &evidence.books {
+    for book in books {
         for entry in &book.entries {
             if let Key::Request(req_id) = &entry.key {
                 let of = legs.entry(req_id.to_string()).or_default();
@@ -70,9 +70,9 @@ fn tally(book: &Books) -> Result<Tally, Broken> {
 }
 
 /// What must hold at every step.
-pub fn check(evidence: &Evidence) -> Result<(), Broken> {
-    evidence.books.iter().try_for_each(|book| tally(book).map(|_| ()))?;
-    let legs = legs(evidence);
+pub fn check(evidence: &Evidence, books: &[Books]) -> Result<(), Broken> {
+    books.iter().try_for_each(|book| tally(book).map(|_| ()))?;
+    let legs = legs(books);
     for (key, legs) in &legs {
         let broken = |what: &str| Err(Broken::new(CONSERVED, Some(key), format!("{key}: {what}")));
         let deposited = legs.is_done(Verb::Deposit);
@@ -140,23 +140,23 @@ fn is_true(transfer: &Transfer, legs: &Legs<'_>) -> Result<(), Broken> {
 }
 
 /// What must hold when everything has come to rest.
-pub fn at_rest(evidence: &Evidence) -> Result<(), Broken> {
+pub fn at_rest(evidence: &Evidence, books: &[Books]) -> Result<(), Broken> {
     if evidence.promises.store_went_back {
         // What it has forgotten is held by the services until its client asks again.
         return Ok(());
     }
-    for book in &evidence.books {
+    for book in books {
         if let Some(key) = tally(book)?.open().keys().next() {
             let what = format!("{} still holds what {key:?} withdrew", book.name);
             return Err(Broken::new(CONSERVED, None, what));
         }
     }
-    let (given, held) = totals(evidence);
+    let (given, held) = totals(books);
     if given != held {
         let what = format!("users were given {given} and hold {held}");
         return Err(Broken::new(CONSERVED, None, what));
     }
-    let legs = legs(evidence);
+    let legs = legs(books);
     let none = Legs::default();
     for (transfer, _) in orders(evidence) {
         let legs = legs.get(&transfer.key).unwrap_or(&none);
@@ -174,11 +174,11 @@ pub fn at_rest(evidence: &Evidence) -> Result<(), Broken> {
 }
 
 /// What all users were given to begin with, and what they have.
-fn totals(evidence: &Evidence) -> (u128, u128) {
-    let entries = evidence.books.iter().flat_map(|book| &book.entries);
+fn totals(books: &[Books]) -> (u128, u128) {
+    let entries = books.iter().flat_map(|book| &book.entries);
     let given = entries.filter(|entry| entry.verb == Verb::Fund && entry.outcome == Outcome::Done);
     let given = given.map(|entry| u128::from(entry.terms.amount.get())).sum();
-    let balances = evidence.books.iter().flat_map(|book| &book.balances);
+    let balances = books.iter().flat_map(|book| &book.balances);
     let held = balances.map(|one| u128::from(one.available) + u128::from(one.frozen)).sum();
     (given, held)
 }
