@@ -390,6 +390,8 @@ pub enum Ledger {
     Near(SimArguments),
     /// A simulated EVM chain with a forwarder, a counter and signers, announced in one JSON line.
     Evm(crate::sim::EvmArguments),
+    /// A simulated Solana with a shield pool and fee payers, announced in one JSON line.
+    Solana(crate::sim::SolanaArguments),
     /// Two account services, funding and trading, with faults, announced in one JSON line.
     Services(ServicesArguments),
 }

@@ -18,13 +18,14 @@ const CLOCKS: [&str; 4] = [
 ];
 
 /// Where they may be used, and why.
-const CLOCKS_ALLOWED: [(&str, &str); 7] = [
+const CLOCKS_ALLOWED: [(&str, &str); 8] = [
     ("crates/landfall-conformance/src/lifecycles", "measures real time"),
     ("crates/landfall-lanes/src/clock.rs", "is the clock"),
     ("crates/landfall-servers/src/server.rs", "waits for other processes"),
     ("crates/landfall-sim-evm/src/server", "makes blocks in real time"),
     ("crates/landfall-sim-front/src", "is slow on purpose"),
     ("crates/landfall-sim-near/src/server", "makes blocks in real time"),
+    ("crates/landfall-sim-solana/src/server", "makes blocks in real time"),
     ("xtask/", "measures real time"),
 ];
 
