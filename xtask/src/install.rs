@@ -1,4 +1,4 @@
-//! The servers that tests start: Redis, PostgreSQL, MariaDB and one that speaks SQS.
+//! The servers that tests start: Redis, PostgreSQL, MariaDB, one that speaks SQS, and Surfpool.
 //!
 //! Debian's packages as they are, what is in npm and PyPI under target/tools. What
 //! cannot be installed from here is named with the command that does. Not here: starting them
@@ -27,8 +27,9 @@ const PROGRAMS: [(&[&str], &str); 8] = [
 /// Where Debian keeps PostgreSQL's own programs, a folder per version.
 const POSTGRES: &str = "/usr/lib/postgresql";
 
-/// Must be the version that `landfall-servers` names.
+/// Must be the versions that `landfall-servers` names.
 const FAUXQS: &str = "fauxqs@1.9.2";
+const SURFPOOL: &str = "@solana/surfpool-linux-x64-gnu@1.5.0";
 
 /// What Debian calls the part of Python that makes a folder of tools.
 const PYTHON: &str = "python3-venv";
@@ -49,7 +50,8 @@ pub fn servers(root: &Path) -> Result<()> {
     if !missing.is_empty() {
         packages(&missing)?;
     }
-    npm(root, "fauxqs", FAUXQS).map(|_| ())
+    npm(root, "fauxqs", FAUXQS)?;
+    npm(root, "surfpool", SURFPOOL).map(|_| ())
 }
 
 fn is_there(name: &str) -> bool {

@@ -28,6 +28,8 @@ mod process;
 mod redis;
 mod server;
 mod sqs;
+#[cfg(feature = "surfpool")]
+mod surfpool;
 mod templates;
 mod tools;
 pub mod witness;
@@ -37,3 +39,5 @@ pub use postgres::{Postgres, PostgresOptions};
 pub use redis::{AppendFsync, Redis, RedisOptions};
 pub use server::{Server, ServerError};
 pub use sqs::Sqs;
+#[cfg(feature = "surfpool")]
+pub use surfpool::{Surfpool, SurfpoolAccount, SurfpoolOptions, shield_pool};
