@@ -2,7 +2,7 @@
 //!
 //! A caller that pays money needs three things of a call that a client library hides: was it sent
 //! at all, may it have arrived, and who answered. So there is one [`Transport`] seam (one request,
-//! never repeated; also for services that are no JSON-RPC nodes), one [`Endpoints`] above it
+//! never repeated; also for services that are no JSON-RPC nodes: [`Service`]), one [`Endpoints`] above it
 //! (choice, failover of reads, breaker), one [`RpcError`] cut by what the caller may conclude, and
 //! [`Peers`]: which nodes serve the network, and what a quorum of them says.
 //!
@@ -20,6 +20,7 @@ mod health;
 mod http_transport;
 mod peers;
 mod quorum;
+mod service;
 mod transport;
 mod url;
 
@@ -31,6 +32,7 @@ pub use health::health;
 pub use http_transport::HttpTransport;
 pub use peers::{INTRODUCTION_MS, Introducer, Introduction, Peers, unavailable};
 pub use quorum::{AtBlock, Moment, Said, reached, shared};
+pub use service::{Service, Silence, silence};
 pub use transport::{HttpAnswer, HttpRequest, Method, Transport, TransportError};
 pub use url::{BadUrl, Url};
 
