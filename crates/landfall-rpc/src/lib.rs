@@ -2,9 +2,10 @@
 //!
 //! A caller that pays money needs three things of a call that a client library hides: was it sent
 //! at all, may it have arrived, and who answered. So there is one [`Transport`] seam (one request,
-//! never repeated; also for services that are no JSON-RPC nodes: [`Service`]), one [`Endpoints`] above it
-//! (choice, failover of reads, breaker), one [`RpcError`] cut by what the caller may conclude, and
-//! [`Peers`]: which nodes serve the network, and what a quorum of them says.
+//! never repeated; also for services that are no JSON-RPC nodes, behind a [`Service`]), one
+//! [`Endpoints`] above it (choice, failover of reads, breaker), one [`RpcError`] cut by what the
+//! caller may conclude, and [`Peers`]: which nodes serve the network, and what a quorum of them
+//! says.
 //!
 //! **Invariant:** nothing here repeats a POST that may have arrived, except a read.
 //! **Invariant:** a technical error is never an answer of the ledger.

@@ -392,6 +392,8 @@ pub enum Ledger {
     Evm(crate::sim::EvmArguments),
     /// A simulated Solana with a shield pool and fee payers, announced in one JSON line.
     Solana(crate::sim::SolanaArguments),
+    /// A simulated OpenZeppelin Relayer in front of a chain, announced in one JSON line.
+    EvmRelayer(crate::sim::RelayerArguments),
     /// Two account services, funding and trading, with faults, announced in one JSON line.
     Services(ServicesArguments),
 }

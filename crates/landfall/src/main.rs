@@ -77,6 +77,9 @@ async fn run(command: Command) -> Result<()> {
         Command::Sim { ledger: Ledger::Near(arguments) } => sim::run(&arguments).await,
         Command::Sim { ledger: Ledger::Evm(arguments) } => sim::run_evm(&arguments).await,
         Command::Sim { ledger: Ledger::Solana(arguments) } => sim::run_solana(&arguments).await,
+        Command::Sim { ledger: Ledger::EvmRelayer(arguments) } => {
+            sim::run_relayer(&arguments).await
+        }
         Command::Sim { ledger: Ledger::Services(arguments) } => ledger::simulate(&arguments).await,
         Command::Ledger(arguments) => ledger::run(&arguments).await,
         Command::Check(arguments) => check::run(&arguments).await,

@@ -1,12 +1,14 @@
 //! `landfall sim near`, `evm` and `solana`: a simulated ledger on its own, until it is told to
-//! leave.
+//! leave. `landfall sim evm-relayer`: a simulated OpenZeppelin Relayer in front of a chain.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use landfall_rpc::Url;
 use landfall_sim_evm::SimEvm;
 use landfall_sim_near::{SimConfig, SimNear};
+use landfall_sim_relayer::SimRelayer;
 use landfall_sim_solana::SimSolana;
 
 use crate::cli::{SimArguments, Switch};
@@ -110,6 +112,120 @@ pub async fn run_solana(arguments: &SolanaArguments) -> Result<()> {
         ..landfall_sim_solana::SimConfig::default()
     };
     let simulated = SimSolana::start(config).await.map_err(unable)?;
+    show::say(&simulated.announcement().to_string());
+    leave.asked().await;
+    simulated.shutdown().await;
+    Ok(())
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct RelayerArguments {
+    /// Where the first relayer listens; further ones take free ports beside it.
+    #[arg(long, default_value = "127.0.0.1:8080")]
+    listen: SocketAddr,
+    /// The node that it sends to: landfall sim evm, anvil, hardhat, geth.
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8545")]
+    rpc: String,
+    /// A secret key with funds, in hex; once for each relayer. Without one, that of the first
+    /// signer of landfall sim evm.
+    #[arg(long = "key", value_name = "HEX")]
+    keys: Vec<String>,
+    /// Wanted of every client, as Authorization: Bearer or as X-API-Key.
+    #[arg(long, default_value = "landfall-sim-relayer")]
+    api_key: String,
+    /// Blocks on top of a transaction's before it counts as confirmed.
+    #[arg(long, default_value_t = 2)]
+    confirmations: u64,
+    /// What the dice begin with.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    #[command(flatten)]
+    faults: RelayerFaultArguments,
+}
+
+/// How often things go wrong, from 0 to 1. POST /sim/faults changes it.
+#[derive(Debug, Clone, Args)]
+struct RelayerFaultArguments {
+    /// A POST is taken, and the answer never comes.
+    #[arg(long, default_value_t = 0.0)]
+    hang: f64,
+    /// A POST is taken twice.
+    #[arg(long, default_value_t = 0.0)]
+    duplicate: f64,
+    /// What was sent is given out as failed, expired or canceled.
+    #[arg(long, default_value_t = 0.0)]
+    ends_falsely: f64,
+    /// What was taken fails and is never sent.
+    #[arg(long, default_value_t = 0.0)]
+    never_sent: f64,
+    /// What was taken is signed under two nonces, and both are sent.
+    #[arg(long, default_value_t = 0.0)]
+    signed_twice: f64,
+    /// How long what is final is kept. Four hours, as the real one has it.
+    #[arg(long, default_value_t = 14_400_000)]
+    forget_after_ms: u64,
+    /// The connection closes before the request took effect.
+    #[arg(long, default_value_t = 0.0)]
+    lose_request: f64,
+    /// The request takes effect, then the connection closes.
+    #[arg(long, default_value_t = 0.0)]
+    lose_answer: f64,
+    /// The request or its answer is --slow-ms late.
+    #[arg(long, default_value_t = 0.0)]
+    slow: f64,
+    #[arg(long, default_value_t = 1_000)]
+    slow_ms: u64,
+    /// HTTP 500, half of them after the request took effect.
+    #[arg(long, default_value_t = 0.0)]
+    server_error: f64,
+    /// HTTP 429, nothing happened.
+    #[arg(long, default_value_t = 0.0)]
+    rate_limited: f64,
+}
+
+impl RelayerFaultArguments {
+    /// By the door at which they are changed later, so that both refuse the same.
+    fn faults(&self) -> Result<landfall_sim_relayer::Faults> {
+        let given = serde_json::json!({
+            "hang": self.hang,
+            "duplicate": self.duplicate,
+            "ends_falsely": self.ends_falsely,
+            "never_sent": self.never_sent,
+            "signed_twice": self.signed_twice,
+            "forget_after_ms": self.forget_after_ms,
+            "lose_request": self.lose_request,
+            "lose_answer": self.lose_answer,
+            "slow": self.slow,
+            "slow_ms": self.slow_ms,
+            "server_error": self.server_error,
+            "rate_limited": self.rate_limited,
+        });
+        let given = given.as_object().cloned().unwrap_or_default();
+        let changed = landfall_sim_relayer::Faults::default().changed(&given);
+        changed.map_err(|error| Failure::Mistaken(error.to_string()))
+    }
+}
+
+pub async fn run_relayer(arguments: &RelayerArguments) -> Result<()> {
+    let mut leave = Leave::new()?;
+    let rpc =
+        Url::parse(&arguments.rpc).map_err(|error| Failure::Mistaken(format!("--rpc {error}")))?;
+    let key = |text: &String| {
+        text.parse().map_err(|_| Failure::Mistaken("--key is not 32 bytes in hex".to_owned()))
+    };
+    let mut keys = arguments.keys.iter().map(key).collect::<Result<Vec<_>>>()?;
+    if keys.is_empty() {
+        keys.push(landfall_sim_evm::keys::secret(0, 0));
+    }
+    let simulated = SimRelayer::start(landfall_sim_relayer::SimConfig {
+        listen: arguments.listen,
+        api_key: arguments.api_key.clone(),
+        confirmations: arguments.confirmations,
+        seed: arguments.seed,
+        faults: arguments.faults.faults()?,
+        ..landfall_sim_relayer::SimConfig::new(rpc, keys)
+    });
+    let simulated = simulated.await.map_err(unable)?;
     show::say(&simulated.announcement().to_string());
     leave.asked().await;
     simulated.shutdown().await;

@@ -24,7 +24,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("aws-config", &["landfall-queue-sqs"]),
     ("aws-sdk-sqs", &["landfall-queue-sqs"]),
     ("redis", &["landfall-queue-redis", "landfall-store-redis"]),
-    ("alloy-consensus", &["landfall-rail-evm", "landfall-sim-evm"]),
+    ("alloy-consensus", &["landfall-rail-evm", "landfall-sim-evm", "landfall-sim-relayer"]),
     ("alloy-sol-types", &["landfall-rail-evm", "landfall-sim-evm"]),
     (
         "axum",
@@ -37,6 +37,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
             "landfall-sim-near",
             "landfall-torture",
             "landfall-sim-solana",
+            "landfall-sim-relayer",
         ],
     ),
     ("solana-transaction", &["landfall-rail-solana", "landfall-sim-solana"]),

@@ -23,6 +23,7 @@ const CLOCKS_ALLOWED: [(&str, &str); 8] = [
     ("crates/landfall-lanes/src/clock.rs", "is the clock"),
     ("crates/landfall-servers/src/server.rs", "waits for other processes"),
     ("crates/landfall-sim-evm/src/server", "makes blocks in real time"),
+    ("crates/landfall-sim-relayer/src/lib.rs", "looks after transactions in real time"),
     ("crates/landfall-sim-front/src", "is slow on purpose"),
     ("crates/landfall-sim-near/src/server", "makes blocks in real time"),
     ("crates/landfall-sim-solana/src/server", "makes blocks in real time"),
