@@ -24,6 +24,7 @@ pub mod node;
 pub mod rail;
 pub mod recent;
 pub mod refusal;
+pub mod relayer;
 pub mod revert;
 pub mod settings;
 

@@ -18,7 +18,6 @@ mod chain;
 pub mod faults;
 pub mod request;
 mod routes;
-mod when;
 mod work;
 
 use std::net::SocketAddr;
@@ -176,6 +175,21 @@ impl SimRelayer {
     /// How many transactions were ever taken, by all relayers together.
     pub fn taken(&self) -> u64 {
         self.world.book.lock().taken()
+    }
+
+    /// How many POSTs arrived, whatever became of them.
+    pub fn posts(&self) -> u64 {
+        self.world.front.calls().get("POST").copied().unwrap_or_default()
+    }
+
+    /// Changes the faults of all relayers, as `POST /sim/faults` does.
+    pub fn set_faults(&self, change: impl Fn(&mut Faults)) {
+        self.world.front.faults.lock().iter_mut().for_each(change);
+    }
+
+    /// Changes the faults of one of them.
+    pub fn set_faults_of(&self, relayer: usize, change: impl FnOnce(&mut Faults)) {
+        change(&mut self.world.front.faults.lock()[relayer]);
     }
 
     /// What `landfall sim evm-relayer` prints, as one line of JSON.

@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use crate::book::{Entry, Mishap, Status};
 use crate::faults::RelayerFaults;
 use crate::request::Request;
-use crate::when;
 use crate::{World, now_ms};
 
 /// Most transactions on a page.
@@ -203,9 +202,9 @@ fn shape(world: &World, entry: &Entry) -> Value {
         "gas_limit": entry.request.gas_limit,
         "speed": entry.request.speed.name(),
         "max_fee_per_gas": entry.nonce.map(|_| entry.fee.to_string()),
-        "created_at": when::text(entry.created_ms),
-        "sent_at": entry.sent_ms.map(when::text),
-        "confirmed_at": entry.confirmed_ms.map(when::text),
+        "created_at": when(entry.created_ms),
+        "sent_at": entry.sent_ms.map(when),
+        "confirmed_at": entry.confirmed_ms.map(when),
     })
 }
 
@@ -214,8 +213,14 @@ fn old_shape(entry: &Entry) -> Value {
         "transactionId": entry.id,
         "status": entry.status.name(),
         "hash": entry.hash(),
-        "createdAt": when::text(entry.created_ms),
+        "createdAt": when(entry.created_ms),
     })
+}
+
+/// RFC 3339.
+fn when(ms: u64) -> String {
+    let at = i64::try_from(ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+    at.unwrap_or_default().to_string()
 }
 
 fn told(data: Value) -> Response {
