@@ -32,6 +32,7 @@ sol! {
         bytes signature;
     }
 
+    function executeBatch(ForwardRequestData[] requests, address refundReceiver) external payable;
     function execute(ForwardRequestData calldata request) external payable;
     function nonces(address owner) external view returns (uint256);
     function eip712Domain() external view returns (

@@ -15,6 +15,7 @@
 
 pub mod answer;
 pub mod encode;
+pub mod executed;
 pub mod fees;
 pub mod forward;
 pub mod keys;
