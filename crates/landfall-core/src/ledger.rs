@@ -45,7 +45,8 @@ pub struct Manner {
     /// Attempts of one lane that may be on their way at once: stored, and not yet known to be in a
     /// block. At least 1.
     pub window: usize,
-    /// Whether the same bytes may be sent again. Where not, only looks decide after the first time.
+    /// Whether the same bytes may be sent again. Where not, they ask somebody else to sign, who
+    /// does so each time: after the first only looks decide, and what lands has another's hash.
     pub repeats: bool,
     /// How long an attempt may be in no block before operators are shown it: many blocks, so that a
     /// slow node alone alarms nobody.

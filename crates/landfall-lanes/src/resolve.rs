@@ -420,7 +420,8 @@ impl Resolve {
 
     /// Which member was paid must be told for each: silence about one proves nothing.
     async fn landed(&mut self, landing: Landing) -> Seen {
-        if let Some(hash) = &landing.hash {
+        // Who signs for us chooses the hash: what is stored is the request, which is sent once.
+        if let Some(hash) = landing.hash.as_ref().filter(|_| self.handle.ledger.manner.repeats) {
             match self.is_stored(hash).await {
                 Some(true) => {}
                 None => return Seen::Unknown,

@@ -6,22 +6,27 @@
 //! **Rule:** a request is executed only if that transaction carries it. If it carries another of
 //! the same user, ours can never be executed: its nonce is used. If that cannot be told, nothing
 //! is.
-//! Pure: which nodes are asked, and what a quorum of them says, is the caller's.
+//! Pure but for [`seek`], which asks the nodes.
 
 use alloy_primitives::{Address, B256, Bytes, U64, U256};
 use alloy_sol_types::{SolCall, SolEvent};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+use landfall_core::rail::RailError;
+use landfall_rpc::{AtBlock, Moment};
 
 use crate::forward::{
     ExecutedForwardRequest, ForwardRequest, ForwardRequestData, executeBatchCall, executeCall,
 };
+use crate::look::Looker;
+use crate::node::Nodes;
 
 /// Blocks asked about at a time: what the strictest providers allow.
 pub const RANGE_BLOCKS: u64 = 1_000;
 
 /// A user's nonce at a forwarder, which is used once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ticket {
     pub forwarder: Address,
     pub signer: Address,
@@ -121,6 +126,35 @@ fn asks_the_same(one: &ForwardRequestData, other: &ForwardRequest) -> bool {
         && (one.gas, one.deadline, &one.data) == (other.gas, other.deadline, &other.data)
 }
 
+/// What used the nonce since a block, in final ones, as a quorum has it; none if nothing has.
+pub async fn seek(
+    looker: &Looker,
+    nodes: &Nodes,
+    (ticket, request): (&Ticket, &ForwardRequest),
+    since: u64,
+) -> Result<Option<(Used, Carried)>, RailError> {
+    let on = async |endpoint, last: u64| -> Result<Option<(Used, Carried)>, RailError> {
+        for part in backwards(since, last) {
+            let logs = nodes.logs_on(endpoint, ticket.logs(part)).await?;
+            if let Some(used) = ticket.used(&logs) {
+                let one = nodes.transaction_on(endpoint, used.transaction).await?;
+                return Ok(Some((used, ticket.carried(request, one.to, &one.input))));
+            }
+        }
+        Ok(None)
+    };
+    let ask = async |endpoint, at: Moment| {
+        let height = match at {
+            Moment::Final => looker.final_on(nodes, endpoint).await?,
+            Moment::Height(height) => height,
+        };
+        Ok(AtBlock { height, value: on(endpoint, height).await? })
+    };
+    let Ticket { forwarder, signer, nonce } = ticket;
+    let what = format!("what used nonce {nonce} of {signer} at forwarder {forwarder}");
+    Ok(nodes.agreed(&what, ask).await?.value)
+}
+
 /// The blocks from the last to the first, by parts that a node answers.
 pub fn backwards(first: u64, last: u64) -> impl Iterator<Item = (u64, u64)> {
     let parts = (last + 1).saturating_sub(first).div_ceil(RANGE_BLOCKS);
@@ -195,7 +229,7 @@ mod tests {
             Log { removed: true, ..good },
         ];
         for other in others {
-            assert_eq!(TICKET.used(&[other.clone()]), None, "{other:?}");
+            assert_eq!(TICKET.used(std::slice::from_ref(&other)), None, "{other:?}");
         }
         assert_eq!(TICKET.used(&[]), None);
     }

@@ -105,7 +105,7 @@ impl Looker {
     }
 
     /// The newest block that the node calls final.
-    async fn final_on(&self, nodes: &Nodes, endpoint: usize) -> Result<u64, RailError> {
+    pub(crate) async fn final_on(&self, nodes: &Nodes, endpoint: usize) -> Result<u64, RailError> {
         let at = match self.finality {
             Finality::Finalized => At::Finalized,
             Finality::Safe => At::Safe,

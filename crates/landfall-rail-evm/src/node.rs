@@ -18,8 +18,9 @@ use landfall_rpc::{
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::answer::{self, FeeHistory, FullBlock, Header, Receipt};
+use crate::answer::{self, FeeHistory, FullBlock, Header, Included, Receipt};
 use crate::encode::Draft;
+use crate::executed::Log;
 use crate::refusal::{self, Meaning};
 use crate::revert;
 
@@ -190,6 +191,16 @@ impl Nodes {
             }
             receipt => Ok(receipt),
         }
+    }
+
+    /// A transaction that the node has, in a block or not.
+    pub async fn transaction_on(&self, endpoint: usize, hash: B256) -> Result<Included, RailError> {
+        self.found(endpoint, "eth_getTransactionByHash", json!([hash])).await
+    }
+
+    /// Events, by the parameters of `eth_getLogs`.
+    pub async fn logs_on(&self, endpoint: usize, params: Value) -> Result<Vec<Log>, RailError> {
+        self.found(endpoint, "eth_getLogs", params).await
     }
 
     /// How many transactions of the account are in blocks up to this one.

@@ -53,10 +53,10 @@ pub enum BadSettings {
 
 /// Calls on one chain.
 pub struct EvmRail {
-    settings: EvmSettings,
+    pub(crate) settings: EvmSettings,
     keys: BTreeMap<LaneId, Key>,
-    nodes: Nodes,
-    looker: Looker,
+    pub(crate) nodes: Nodes,
+    pub(crate) looker: Looker,
     markets: Markets,
     /// The forwarder with the name by which its signatures know it, once a quorum has told it.
     forwarder: tokio::sync::Mutex<Option<Forwarder>>,
@@ -110,7 +110,7 @@ impl EvmRail {
         Ok(EvmRail { settings, keys, nodes, looker, markets, forwarder })
     }
 
-    fn call<'a>(&self, payloads: &[&'a Payload]) -> Result<&'a Call, RailError> {
+    pub(crate) fn call<'a>(&self, payloads: &[&'a Payload]) -> Result<&'a Call, RailError> {
         let [payload] = payloads else {
             return Err(RailError::Misconfigured("one call at a time can be signed".into()));
         };
@@ -142,7 +142,7 @@ impl EvmRail {
     }
 
     /// The forwarder, with its name as a quorum tells it.
-    async fn forwarder(&self, at: Address) -> Result<Forwarder, RailError> {
+    pub(crate) async fn forwarder(&self, at: Address) -> Result<Forwarder, RailError> {
         let mut known = self.forwarder.lock().await;
         if let Some(forwarder) = known.as_ref().filter(|known| known.address == at) {
             return Ok(forwarder.clone());
@@ -161,7 +161,7 @@ impl EvmRail {
     }
 
     /// What a call comes to on the chain, without nonce, gas and fees.
-    fn draft(&self, call: &Call) -> Draft {
+    pub(crate) fn draft(&self, call: &Call) -> Draft {
         let (to, value, input) = match &call.work {
             Work::Direct(direct) => {
                 (address(direct.to), direct.value, Bytes::from(direct.data.0.clone()))
@@ -192,7 +192,12 @@ impl EvmRail {
     }
 
     /// What gas the call takes; or why it can never work, by the word of a quorum.
-    async fn gas(&self, from: Address, call: &Call, draft: &Draft) -> Result<u64, RailError> {
+    pub(crate) async fn gas(
+        &self,
+        from: Address,
+        call: &Call,
+        draft: &Draft,
+    ) -> Result<u64, RailError> {
         let given = match &call.work {
             Work::Direct(direct) => direct.gas,
             Work::Gasless(_) => None,

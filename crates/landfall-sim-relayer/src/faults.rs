@@ -11,6 +11,8 @@ pub type Faults = landfall_sim_front::Faults<RelayerFaults>;
 /// Probabilities are per POST.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RelayerFaults {
+    /// It is not taken, and the answer never comes.
+    pub lose_post: f64,
     /// It is taken, and the answer never comes.
     pub hang: f64,
     /// It is taken twice.
@@ -30,6 +32,7 @@ pub struct RelayerFaults {
 impl Default for RelayerFaults {
     fn default() -> RelayerFaults {
         RelayerFaults {
+            lose_post: 0.0,
             hang: 0.0,
             duplicate: 0.0,
             ends_falsely: 0.0,

@@ -182,6 +182,11 @@ impl SimRelayer {
         self.world.front.calls().get("POST").copied().unwrap_or_default()
     }
 
+    /// How many questions arrived.
+    pub fn gets(&self) -> u64 {
+        self.world.front.calls().get("GET").copied().unwrap_or_default()
+    }
+
     /// Changes the faults of all relayers, as `POST /sim/faults` does.
     pub fn set_faults(&self, change: impl Fn(&mut Faults)) {
         self.world.front.faults.lock().iter_mut().for_each(change);
@@ -273,10 +278,14 @@ impl Host for World {
     }
 
     async fn act(self: Arc<Self>, relayer: usize, asked: Asked, faults: RelayerFaults) -> Reply {
-        let answer = routes::act(&self, relayer, &asked, &faults);
         let is_post = matches!(asked.route(&self.signers[relayer].id), Route::Submit { .. });
+        let never = || Reply::Later(Box::pin(std::future::pending()));
+        if is_post && self.front.dice.lock().happens(faults.lose_post) {
+            return never();
+        }
+        let answer = routes::act(&self, relayer, &asked, &faults);
         match is_post && self.front.dice.lock().happens(faults.hang) {
-            true => Reply::Later(Box::pin(std::future::pending())),
+            true => never(),
             false => answer.into(),
         }
     }

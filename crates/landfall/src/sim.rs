@@ -146,6 +146,9 @@ pub struct RelayerArguments {
 /// How often things go wrong, from 0 to 1. POST /sim/faults changes it.
 #[derive(Debug, Clone, Args)]
 struct RelayerFaultArguments {
+    /// A POST is not taken, and the answer never comes.
+    #[arg(long, default_value_t = 0.0)]
+    lose_post: f64,
     /// A POST is taken, and the answer never comes.
     #[arg(long, default_value_t = 0.0)]
     hang: f64,
@@ -187,6 +190,7 @@ impl RelayerFaultArguments {
     /// By the door at which they are changed later, so that both refuse the same.
     fn faults(&self) -> Result<landfall_sim_relayer::Faults> {
         let given = serde_json::json!({
+            "lose_post": self.lose_post,
             "hang": self.hang,
             "duplicate": self.duplicate,
             "ends_falsely": self.ends_falsely,

@@ -112,6 +112,7 @@ mod tests {
             data: Bytes::from_static(&[1, 2]),
             gas: 57_351,
             speed: Speed::Fast,
+            request: None,
         }
     }
 

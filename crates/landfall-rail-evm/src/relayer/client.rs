@@ -4,10 +4,11 @@
 //! makes a POST.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use alloy_primitives::Address;
 use bytes::Bytes;
 use landfall_core::Clock;
 use landfall_core::rail::{EndpointHealth, RailError};
@@ -35,6 +36,8 @@ pub struct Relayer {
     settings: RelayerSettings,
     submit: Url,
     service: Service,
+    /// As it told it.
+    address: OnceLock<Address>,
     /// POSTs without an answer yet.
     load: AtomicUsize,
 }
@@ -60,7 +63,8 @@ impl Relayer {
         let submit = settings.checked()?;
         let RelayerSettings { name, base, auth, timeout, breaker, .. } = settings.clone();
         let service = Service::new((name, base, auth), timeout, breaker, transport, clock);
-        Ok(Relayer { settings, submit, service, load: AtomicUsize::new(0) })
+        let (address, load) = Default::default();
+        Ok(Relayer { settings, submit, service, address, load })
     }
 
     pub fn name(&self) -> &str {
@@ -150,6 +154,20 @@ impl Relayer {
             }
         }
         Ok(listing)
+    }
+
+    /// From which address it signs; none if it does not tell.
+    pub async fn address(&self) -> Result<Option<Address>, RailError> {
+        let known = self.settings.address.or_else(|| self.address.get().copied());
+        let (None, Some(path)) = (known, &self.settings.routes.about) else { return Ok(known) };
+        let read = |answer: HttpAnswer| match (answer.status, wire::open(&answer.body)) {
+            (200, Some(Enveloped::Data(about))) => {
+                Ok(about["address"].as_str().and_then(|text| text.parse().ok()))
+            }
+            (status, _) => Err((STRANGE, format!("HTTP {status} to what it is"))),
+        };
+        let told: Option<Address> = self.ask(path, self.settings.timeout, read).await?;
+        Ok(told.map(|told| *self.address.get_or_init(|| told)))
     }
 
     /// Asks whether it is well; what it says is in [`Relayer::health`].

@@ -9,6 +9,8 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use landfall_core::evm::Speed;
 use serde::{Deserialize, Serialize};
 
+use crate::executed::Ticket;
+
 /// How many attempts in a row can be told apart by their marks alone. More than one relayer takes
 /// in a minute (455 a second were measured, 83 mined), while the limit grows by little.
 pub const MARKS: u64 = 8_192;
@@ -27,6 +29,18 @@ pub struct Handover {
     /// With the mark.
     pub gas: u64,
     pub speed: Speed,
+    /// Of a request that a user has signed: its fate is told by the forwarder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<Requested>,
+}
+
+/// A user's request, as far as it is not in the data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Requested {
+    #[serde(flatten)]
+    pub ticket: Ticket,
+    /// No earlier block is asked about.
+    pub since: u64,
 }
 
 /// Stored bytes that are no handover.
@@ -80,6 +94,7 @@ mod tests {
             data: Bytes::from_static(&[1, 2]),
             gas: 50_000,
             speed: Speed::Fast,
+            request: None,
         };
         let (bytes, name) = handover.stored();
         assert_eq!(Handover::read(&bytes), Ok(handover.clone()));

@@ -9,6 +9,8 @@
 //! | [`adopt`] | which of a relayer's transactions is ours |
 //! | [`client`] | one relayer |
 //! | [`relayers`] | several of them: health, load |
+//! | [`pursuit`] | what is known of those on their way |
+//! | [`rail`] | the seam |
 //!
 //! Such a relayer takes the same request any number of times and pays each, answers or not, and
 //! forgets.
@@ -20,6 +22,8 @@
 pub mod adopt;
 pub mod client;
 pub mod handover;
+pub mod pursuit;
+pub mod rail;
 pub mod relayers;
 pub mod settings;
 pub mod sort;
@@ -28,6 +32,7 @@ pub mod wire;
 pub use adopt::{Found, Listing};
 pub use client::Relayer;
 pub use handover::Handover;
+pub use rail::{HANDED_OVER, RelayerRail};
 pub use relayers::Relayers;
 pub use settings::{BadRelayer, RelayerSettings, Routes};
 pub use sort::Taken;

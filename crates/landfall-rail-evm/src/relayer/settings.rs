@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use alloy_primitives::Address;
 use landfall_rpc::{BadUrl, BreakerSettings, Header, Url};
 
 /// Where a relayer's routes are, below its base address, and how its answers look.
@@ -14,6 +15,8 @@ pub struct Routes {
     /// nothing can be adopted after an answer that was lost.
     pub list: Option<String>,
     pub health: String,
+    /// Where it tells its own address on the chain; none if it does not.
+    pub about: Option<String>,
     pub shape: Shape,
 }
 
@@ -29,8 +32,10 @@ pub enum Shape {
 impl Routes {
     /// Those of OpenZeppelin Relayer 1.8, of one of the relayers that it holds.
     pub fn openzeppelin(relayer_id: &str) -> Routes {
-        let base = format!("/api/v1/relayers/{relayer_id}/transactions");
+        let about = format!("/api/v1/relayers/{relayer_id}");
+        let base = format!("{about}/transactions");
         Routes {
+            about: Some(about),
             transaction: format!("{base}/{{id}}"),
             list: Some(base.clone()),
             submit: base,
@@ -46,6 +51,7 @@ impl Routes {
             transaction: "/api/v1/txs/{id}".to_owned(),
             list: None,
             health: "/api/v1/health".to_owned(),
+            about: None,
             shape: Shape::Bare,
         }
     }
@@ -60,6 +66,8 @@ pub struct RelayerSettings {
     pub routes: Routes,
     /// A credential for every request.
     pub auth: Option<Header>,
+    /// From which it signs, where it does not tell: calls are tried in its name.
+    pub address: Option<Address>,
     /// Patience for one call. Half a minute: a relayer that waits for its own node answers later
     /// than one that is well, and whoever gives up too early has to search.
     pub timeout: Duration,
@@ -73,6 +81,7 @@ impl RelayerSettings {
             base,
             routes,
             auth: None,
+            address: None,
             timeout: Duration::from_secs(30),
             breaker: BreakerSettings::default(),
         }
@@ -80,7 +89,7 @@ impl RelayerSettings {
 
     /// The address of the POST, once all paths are known to be such.
     pub(super) fn checked(&self) -> Result<Url, BadRelayer> {
-        let Routes { submit, transaction, list, health, .. } = &self.routes;
+        let Routes { submit, transaction, list, health, about, .. } = &self.routes;
         if !transaction.contains("{id}") {
             return Err(BadRelayer::Transaction);
         }
@@ -93,6 +102,9 @@ impl RelayerSettings {
         join("health", health)?;
         if let Some(list) = list {
             join("list", list)?;
+        }
+        if let Some(about) = about {
+            join("about", about)?;
         }
         join("submit", submit)
     }

@@ -163,6 +163,7 @@ mod tests {
             data: Bytes::from_static(&[1, 2]),
             gas: 50_007,
             speed: Speed::Slow,
+            request: None,
         }
     }
 

@@ -21,8 +21,7 @@ const TIMEOUT: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub struct World {
-    /// It ends with the world.
-    _chain: SimEvm,
+    pub chain: SimEvm,
     pub sim: SimRelayer,
     pub relayers: Arc<Relayers>,
 }
@@ -38,24 +37,33 @@ impl World {
         let rpc = Url::parse(&chain.rpc_urls()[0]).unwrap();
         let config = SimConfig { round_ms: 10, ..SimConfig::new(rpc, chain.signers().to_vec()) };
         let sim = SimRelayer::start(config).await.unwrap();
-        let settings = sim.urls().into_iter().enumerate().map(|(index, url)| {
-            let id = format!("relayer-{}", index + 1);
-            let base = Url::parse(&url).unwrap();
-            RelayerSettings {
-                auth: Some(Header::new("authorization", "Bearer landfall-sim-relayer").unwrap()),
-                timeout: TIMEOUT,
-                ..RelayerSettings::new(&id, base, routes(&id))
-            }
-        });
-        let transport: Arc<dyn Transport> = Arc::new(HttpTransport::new());
-        let clock: Arc<dyn landfall_core::Clock> = Arc::new(SystemClock::default());
-        let relayers = Relayers::new(settings.collect(), &transport, &clock).unwrap();
-        World { _chain: chain, sim, relayers: Arc::new(relayers) }
+        let relayers = relayers_of(&sim, routes);
+        World { chain, sim, relayers }
+    }
+
+    /// The same relayers, as a process that begins knows them.
+    pub fn fresh_relayers(&self) -> Arc<Relayers> {
+        relayers_of(&self.sim, Routes::openzeppelin)
     }
 
     pub fn first(&self) -> &Relayer {
         self.relayers.get("relayer-1").unwrap()
     }
+}
+
+fn relayers_of(sim: &SimRelayer, routes: impl Fn(&str) -> Routes) -> Arc<Relayers> {
+    let settings = sim.urls().into_iter().enumerate().map(|(index, url)| {
+        let id = format!("relayer-{}", index + 1);
+        let base = Url::parse(&url).unwrap();
+        RelayerSettings {
+            auth: Some(Header::new("authorization", "Bearer landfall-sim-relayer").unwrap()),
+            timeout: TIMEOUT,
+            ..RelayerSettings::new(&id, base, routes(&id))
+        }
+    });
+    let transport: Arc<dyn Transport> = Arc::new(HttpTransport::new());
+    let clock: Arc<dyn landfall_core::Clock> = Arc::new(SystemClock::default());
+    Arc::new(Relayers::new(settings.collect(), &transport, &clock).unwrap())
 }
 
 /// The same call each time, with the mark of this number.
@@ -67,6 +75,7 @@ pub fn handover(number: u64) -> Handover {
         data: Bytes::from_static(&INCREMENT),
         gas: marked(100_000, number),
         speed: Speed::Fast,
+        request: None,
     }
 }
 
