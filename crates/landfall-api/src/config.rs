@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use landfall_core::cache::StatusCache;
 use landfall_core::near::Terms;
 use landfall_core::{BadField, Clock, evm, internal};
 use sha2::{Digest, Sha256};
@@ -34,6 +35,8 @@ pub struct ApiConfig {
     pub many_max: usize,
     /// Requests per second and API key, each transfer of many counting as one; none is no limit.
     pub rate_limit_per_s: Option<u32>,
+    /// Asked for final statuses before the store is; none where every read is the store's.
+    pub cache: Option<Arc<dyn StatusCache>>,
     /// Whether `/metrics` is for everybody; else it wants a key that may operate.
     pub metrics_open: bool,
     /// How long an attempt is open before `GET /transfers?adrift=true` shows its members. The
@@ -58,6 +61,7 @@ impl ApiConfig {
             body_timeout: Duration::from_secs(30),
             many_max: 1_000,
             rate_limit_per_s: None,
+            cache: None,
             metrics_open: false,
             adrift_after_ms: 60_000,
             version: version.into(),

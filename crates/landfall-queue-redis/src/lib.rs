@@ -11,9 +11,11 @@
 //!
 //! Redis may stall, die, forget everything and come back: every call ends in a bounded time, and
 //! connections and groups are made again by whoever needs them. Needs Redis 6.2.
+//! Beside it, [`RedisStatusCache`] remembers what final transfers came to.
 //! Not here: priorities (a stream has one order), and whether Redis survives a power cut: hints
 //! may be lost.
 
+mod cache;
 mod link;
 mod reader;
 mod scripts;
@@ -32,6 +34,7 @@ use crate::reader::Reader;
 use crate::scripts::Scripts;
 use crate::settings::Keys;
 
+pub use crate::cache::RedisStatusCache;
 pub use crate::settings::Settings;
 
 /// Hints in one script or command: keeps the server free for others, and larger ones gain nothing.
@@ -59,12 +62,7 @@ pub(crate) struct Inner {
 impl RedisQueue {
     /// Connects when it is first used, so that a relay can start before its Redis.
     pub fn new(settings: Settings, clock: Arc<dyn Clock>) -> Result<RedisQueue, BadUrl> {
-        let client = redis::Client::open(settings.url.as_str());
-        let client = client.map_err(|error| BadUrl(error.category().to_owned()))?;
-        if settings.url.starts_with("rediss") {
-            // Whoever installed one before decided; Redis's client wants one to be there.
-            let _ = rustls::crypto::ring::default_provider().install_default();
-        }
+        let client = client(&settings.url)?;
         let link = Link::new(client, clock, settings.timeout_ms);
         let consumer = format!("{}-{:016x}", settings.instance, rand::random::<u64>());
         let inner = Inner { settings, consumer, scripts: Scripts::new(), link };
@@ -76,6 +74,16 @@ impl RedisQueue {
         let reader = || Arc::new(Reader::new(stage, self.inner.settings.keys(stage)));
         readers.entry(stage).or_insert_with(reader).clone()
     }
+}
+
+fn client(url: &str) -> Result<redis::Client, BadUrl> {
+    let client = redis::Client::open(url);
+    let client = client.map_err(|error| BadUrl(error.category().to_owned()))?;
+    if url.starts_with("rediss") {
+        // Whoever installed one before decided; Redis's client wants one to be there.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+    Ok(client)
 }
 
 impl Inner {

@@ -23,6 +23,8 @@ pub(crate) struct Link {
     client: Client,
     clock: Arc<dyn Clock>,
     timeout: Duration,
+    /// What a failure means to whoever uses it.
+    meaning: &'static str,
     shared: Mutex<Option<MultiplexedConnection>>,
     failing: AtomicBool,
     rest_until_ms: AtomicU64,
@@ -31,10 +33,21 @@ pub(crate) struct Link {
 
 impl Link {
     pub fn new(client: Client, clock: Arc<dyn Clock>, timeout_ms: u64) -> Link {
+        Link::meaning(client, clock, timeout_ms, "hints wait for the sweeper")
+    }
+
+    /// The same for something else than hints.
+    pub fn meaning(
+        client: Client,
+        clock: Arc<dyn Clock>,
+        timeout_ms: u64,
+        meaning: &'static str,
+    ) -> Link {
         Link {
             client,
             clock,
             timeout: Duration::from_millis(timeout_ms),
+            meaning,
             shared: Mutex::default(),
             failing: AtomicBool::new(false),
             rest_until_ms: AtomicU64::new(0),
@@ -101,7 +114,7 @@ impl Link {
         }
         self.rest_until_ms.store(self.now_ms() + REST_MS, Ordering::Relaxed);
         if !self.failing.swap(true, Ordering::Relaxed) {
-            tracing::warn!(%error, "Redis does not answer; hints wait for the sweeper");
+            tracing::warn!(%error, "Redis does not answer; {}", self.meaning);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Redis Streams as a queue, on a real Redis: the checks that every queue passes, and its own.
 
+mod cache;
 mod streams;
 
 use std::sync::Arc;

@@ -1,11 +1,12 @@
 //! Calls on EVM chains: `/api/v1/relay/…`.
 //!
-//! `submit` takes them, `read` shows them; `fields` is what comes in and `wire` what goes out;
-//! `describe` is their part of the API's description.
+//! `submit` takes them, `read` shows them, `remembered` keeps final statuses at hand; `fields` is
+//! what comes in and `wire` what goes out; `describe` is their part of the API's description.
 
 mod describe;
 mod fields;
 mod read;
+mod remembered;
 mod submit;
 mod wire;
 

@@ -1,4 +1,5 @@
-//! `GET /api/v1/relay/status/{transactionId}`: what became of a call.
+//! `GET /api/v1/relay/status/{transactionId}`: what became of a call, from the cache if that has
+//! it, else from the store.
 //! `GET /api/v1/relay/transactions`: calls.
 
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use landfall_core::RailName;
 use landfall_core::evm::{Address, transaction_id};
 use uuid::Uuid;
 
+use super::remembered;
 use super::wire::{CallBody, StatusBody};
 use crate::config::Scope;
 use crate::error::ApiError;
@@ -43,13 +45,18 @@ pub async fn status(
     let rule = "must be a UUID, as the answer to the POST gave it";
     let id = id.ok_or_else(|| ApiError::bad("transactionId", rule))?.to_string();
     let patience = Query::parse(query.as_deref(), &["wait"])?.patience("wait")?;
+    if let Some(body) = remembered::get(&app, caller.tenant, &id).await {
+        return Ok(Json(body).into_response());
+    }
     let found = app.relay.find(RailName::Evm, caller.tenant, &id).await?;
     let unknown = || ApiError::NotFound(format!("no transaction has the id {id}"));
     let mut transfer = found.ok_or_else(unknown)?;
     if !patience.is_zero() && !transfer.state.is_final() {
         transfer = app.relay.wait_final(transfer, patience).await?;
     }
-    Ok(Json(StatusBody::of(&transfer)?).into_response())
+    let body = StatusBody::of(&transfer)?;
+    remembered::put(&app, &transfer, &body).await;
+    Ok(Json(body).into_response())
 }
 
 pub async fn list(

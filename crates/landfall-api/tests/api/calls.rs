@@ -1,8 +1,15 @@
 //! Calls on EVM chains.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
 use landfall_api::{ApiKey, Auth, Scope};
+use landfall_core::cache::{CacheError, StatusCache};
+use landfall_core::store::StoreError;
 use landfall_core::{BadField, Event, Fault};
-use serde_json::{Value, json};
+use parking_lot::Mutex;
+use serde_json::{Map, Value, json};
 
 use crate::world::{Answer, FORWARDER, World, request};
 
@@ -282,7 +289,7 @@ async fn calls_are_read_by_those_who_made_them() {
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_for_a_call_ends_with_it() {
-    let world = std::sync::Arc::new(World::new());
+    let world = Arc::new(World::new());
     let id = id_of(&post(&world, "direct", &[], DIRECT).await);
     let waiting = tokio::spawn({
         let (world, path) = (world.clone(), format!("{}?wait=30s", status_path(&id)));
@@ -302,4 +309,55 @@ async fn without_chains_the_rail_is_off() {
     post(&world, "gasless", &[], "{}").await.check_error(404, off);
     let nobody = status_path("550e8400-e29b-41d4-a716-446655440000");
     world.get(&nobody).await.check_error(404, off);
+}
+
+/// A cache that does as the seam says.
+#[derive(Default)]
+struct Shelf {
+    held: Mutex<HashMap<String, (u64, Map<String, Value>)>>,
+}
+
+#[async_trait]
+impl StatusCache for Shelf {
+    async fn get(&self, id: &str) -> Option<Map<String, Value>> {
+        self.held.lock().get(id).map(|(_, body)| body.clone())
+    }
+
+    async fn put(&self, id: &str, version: u64, body: Map<String, Value>) {
+        self.held.lock().insert(id.to_owned(), (version, body));
+    }
+
+    async fn forget(&self, id: &str, _: u64) -> Result<(), CacheError> {
+        self.held.lock().remove(id);
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn only_what_is_final_is_remembered_and_for_its_owner_alone() {
+    let shelf = Arc::new(Shelf::default());
+    let world = World::with(|config| {
+        let key = |tenant: &str| ApiKey::from_secret(tenant, tenant, &Scope::ALL);
+        config.auth = Auth::Keys(vec![key("acme"), key("other")]);
+        config.cache = Some(shelf.clone());
+    });
+    let id = id_of(&post(&world, "direct", &[("x-api-key", "acme")], DIRECT).await);
+    let read = async |tenant: &str| {
+        world.send(request("GET", &status_path(&id), &[("x-api-key", tenant)], "")).await
+    };
+    assert_eq!(read("acme").await.json()["status"], "pending");
+    world.advance(&id, &LANDED[..2], |step| step);
+    assert_eq!(read("acme").await.json()["status"], "pending");
+    assert!(shelf.held.lock().is_empty());
+    world.advance(&id, &LANDED[2..], |step| step);
+    let success = read("acme").await.json();
+    assert_eq!(success["status"], "success");
+    let version = world.relay.book.lock().transfers[0].0.version;
+    assert_eq!(shelf.held.lock()[&id].0, version);
+
+    // From here on the store is not asked.
+    let away = StoreError::Unavailable("away".into());
+    world.relay.book.lock().store_error = Some(away);
+    assert_eq!(read("acme").await.json(), success);
+    assert_eq!(read("other").await.status, 503);
 }
