@@ -85,6 +85,21 @@ impl Parse for QueueUrl {
     }
 }
 
+/// Where final statuses are kept at hand. The whole URL, which may hold a password.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CacheUrl(pub Secret);
+
+impl Parse for CacheUrl {
+    const KIND: &'static str = "cache URL";
+    fn parse(raw: &Raw) -> Result<CacheUrl, Wrongs> {
+        let url = text(raw, "a cache URL")?;
+        match url.split_once(':') {
+            Some(("redis" | "rediss", _)) => Ok(CacheUrl(Secret::new(url))),
+            _ => wrong("is of an unknown kind", "give \"redis://HOST\""),
+        }
+    }
+}
+
 /// Whether callers of the API must show a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Auth {

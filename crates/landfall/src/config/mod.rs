@@ -22,7 +22,9 @@ mod value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-pub use kinds::{ApiKey, Auth, DIGEST_PREFIX, LogFormat, Metrics, QueueUrl, Scope, StoreUrl};
+pub use kinds::{
+    ApiKey, Auth, CacheUrl, DIGEST_PREFIX, LogFormat, Metrics, QueueUrl, Scope, StoreUrl,
+};
 pub use mistake::{Mistake, Mistakes, Place};
 pub use reference::{json as reference_json, markdown as reference_markdown};
 pub use secret::{Secret, SigningKeys};
@@ -227,6 +229,12 @@ impl Config {
             (None, StoreUrl::Postgres(_) | StoreUrl::Mysql(_)) => QueueUrl::Store,
             (None, StoreUrl::Sqlite(_) | StoreUrl::Memory) => QueueUrl::Ring,
         }
+    }
+
+    /// Where final statuses are kept at hand; not before a store that is that Redis itself.
+    pub fn cache_url(&self) -> Option<&Secret> {
+        let CacheUrl(url) = self.cache.url.as_ref()?;
+        (self.store_url() != StoreUrl::Redis(url.clone())).then_some(url)
     }
 
     /// Where the store is: as configured, or in the data folder.

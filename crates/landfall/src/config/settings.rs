@@ -11,7 +11,7 @@ use landfall_rpc::Url;
 use near_account_id::AccountId;
 
 use super::chains::ChainSpec;
-use super::kinds::{ApiKey, Auth, LogFormat, Metrics, QueueUrl, StoreUrl};
+use super::kinds::{ApiKey, Auth, CacheUrl, LogFormat, Metrics, QueueUrl, StoreUrl};
 use super::secret::{SigningKeys, SigningKeysFile};
 use super::services::ServiceSpec;
 use super::table::{group, settings};
@@ -67,7 +67,7 @@ settings! {
         /// `sqlite:PATH` for one machine; `redis://…`, `postgres://…` or `mysql://…` for several;
         /// `memory:` for trials (it forgets everything on exit). Without it, `landfall.db` in the
         /// data folder. With both variables, `DATABASE_URL` is the store and `REDIS_URL` the
-        /// queue.
+        /// queue and the cache.
         url: Option<StoreUrl> = "", seed "REDIS_URL" "DATABASE_URL";
         /// Connections to a database server. Batches share them, so few are enough.
         connections: u64 = "8", in 2..=1000;
@@ -97,6 +97,12 @@ settings! {
         url: Option<QueueUrl> = "", seed "REDIS_URL";
         /// Hints the ring holds; what does not fit is found by the sweeper.
         capacity: u64 = "10000", in 1..=10000000;
+    }
+    /// What is kept at hand before the store. Losing it costs time, never an answer.
+    cache: Cache {
+        /// `redis://…` for final statuses of calls on EVM chains, ten minutes each, so that reading
+        /// them again costs the store nothing. Without it, all reads are the store's.
+        url: Option<CacheUrl> = "", seed "REDIS_URL";
     }
     /// The NEAR rail: token payouts.
     near: Near {

@@ -154,10 +154,12 @@ fn the_store_and_the_queue_are_named_by_their_urls() {
     let only_redis = with(&[("REDIS_URL", "redis://user:hush@host/1")]);
     assert_eq!(only_redis.store_url(), StoreUrl::Redis(redis()));
     assert_eq!(only_redis.queue_url(), QueueUrl::Redis(redis()));
+    assert_eq!(only_redis.cache_url(), None, "Redis is not kept at hand in itself");
     let both = [("REDIS_URL", "redis://user:hush@host/1"), ("DATABASE_URL", "postgres://host/db")];
     let both = with(&both);
     assert_eq!(both.store_url(), StoreUrl::Postgres(Secret::new("postgres://host/db")));
     assert_eq!(both.queue_url(), QueueUrl::Redis(redis()));
+    assert_eq!(both.cache_url(), Some(&redis()));
     assert!(!format!("{both:?}").contains("hush"));
     let database = with(&[("DATABASE_URL", "mariadb://host/db")]);
     assert_eq!(database.store_url(), StoreUrl::Mysql(Secret::new("mysql://host/db")));
@@ -167,6 +169,7 @@ fn the_store_and_the_queue_are_named_by_their_urls() {
     let ours = [("REDIS_URL", "redis://localhost:6379"), ("LANDFALL_STORE__URL", "memory:")];
     assert_eq!(with(&ours).store_url(), StoreUrl::Memory);
     assert_eq!(with(&[]).queue_url(), QueueUrl::Ring);
+    assert_eq!(with(&[]).cache_url(), None);
     let told = told(WHOLE, &[("LANDFALL_STORE__URL", "oracle://user:hush@host/1")]);
     assert!(told[0].contains("unknown kind") && !told[0].contains("hush"), "{told:?}");
 }

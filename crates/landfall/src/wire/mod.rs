@@ -140,6 +140,7 @@ pub async fn start(
     let store = stores::open_patiently(config, &clock).await?;
     let instance = folder.instance_name(config.instance.name.as_deref())?;
     let settings = engine_settings(config, role, instance);
+    let cache = stores::open_cache(config, &store, &clock).await?;
     let queue = stores::open_queue(config, &store, &settings, &clock).await?;
     let mut rails: Vec<Arc<dyn Rail>> = Vec::new();
     let mut couriers: Vec<Arc<dyn Courier>> = Vec::new();
@@ -187,6 +188,7 @@ pub async fn start(
     api.internal = api.internal.filter(|_| takes);
     api.evm = evm::terms(called).filter(|_| takes);
     api.takes = takes;
+    api.cache = cache;
     let api = landfall_api::api(api, engine.clone());
     api.pulse.look().await;
     Ok(Relay { api, engine, network: shown })

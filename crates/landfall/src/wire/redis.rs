@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use landfall_core::Clock;
+use landfall_core::cache::StatusCache;
 use landfall_core::queue::Queue;
 use landfall_core::store::Store;
-use landfall_queue_redis::{RedisQueue, Settings};
+use landfall_queue_redis::{RedisQueue, RedisStatusCache, Settings};
 use landfall_store_redis::{OpenError, RedisOptions, RedisStore};
 
 use crate::config::Config;
@@ -35,4 +36,10 @@ pub fn queue(
     let settings = Settings::new(url, &config.store.environment, instance);
     let queue = RedisQueue::new(settings, clock);
     Ok(Arc::new(queue.map_err(|error| Failure::Mistaken(format!("queue.url: {error}")))?))
+}
+
+/// What final transfers of the store `id` came to.
+pub fn cache(url: &str, id: &str, clock: Arc<dyn Clock>) -> Result<Arc<dyn StatusCache>> {
+    let cache = RedisStatusCache::new(url, id, clock);
+    Ok(Arc::new(cache.map_err(|error| Failure::Mistaken(format!("cache.url: {error}")))?))
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use landfall_core::Clock;
+use landfall_core::cache::StatusCache;
 use landfall_core::queue::Queue;
 use landfall_core::store::Store;
 use landfall_engine::Settings as EngineSettings;
@@ -66,6 +67,17 @@ async fn open_store(config: &Config, clock: Arc<dyn Clock>) -> Result<Arc<dyn St
         StoreUrl::Postgres(url) => super::postgres::store(config, url.expose(), migrate).await,
         StoreUrl::Mysql(url) => super::mysql::store(config, url.expose(), migrate).await,
     }
+}
+
+/// What is kept at hand before the store, if anything is.
+pub async fn open_cache(
+    config: &Config,
+    store: &Arc<dyn Store>,
+    clock: &Arc<dyn Clock>,
+) -> Result<Option<Arc<dyn StatusCache>>> {
+    let Some(url) = config.cache_url() else { return Ok(None) };
+    let id = store.identity().await?.id;
+    super::redis::cache(url.expose(), &id, clock.clone()).map(Some)
 }
 
 /// Whether a file is there. One that may not be looked for is not missing.

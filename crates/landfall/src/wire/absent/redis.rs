@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use landfall_core::Clock;
+use landfall_core::cache::StatusCache;
 use landfall_core::queue::Queue;
 use landfall_core::store::Store;
 
@@ -14,5 +15,9 @@ pub async fn store(_: &Config, _: &str) -> Result<Arc<dyn Store>> {
 }
 
 pub fn queue(_: &Config, _: &str, _: &str, _: Arc<dyn Clock>) -> Result<Arc<dyn Queue>> {
+    Err(super::absent("redis"))
+}
+
+pub fn cache(_: &str, _: &str, _: Arc<dyn Clock>) -> Result<Arc<dyn StatusCache>> {
     Err(super::absent("redis"))
 }
