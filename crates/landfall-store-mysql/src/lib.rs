@@ -26,6 +26,7 @@ mod reads;
 pub mod sessions;
 mod settings;
 mod sql;
+mod views;
 
 use std::future::Future;
 use std::path::PathBuf;

@@ -18,6 +18,7 @@ use mysql_async::prelude::Queryable;
 
 use crate::codes::Codes;
 use crate::fault::{Done, corrupt};
+use crate::views;
 
 /// The schema this build reads and writes.
 pub(crate) const SCHEMA_VERSION: i64 = STEPS.len() as i64;
@@ -258,6 +259,7 @@ async fn migrate_alone(conn: &mut Conn) -> Done<Schema> {
         WHERE NOT EXISTS (SELECT 1 FROM landfall_meta WHERE name = 'identity')";
     conn.query_drop(identity).await?;
     Codes::define(conn).await?;
+    views::make(conn).await?;
     Ok(if found == SCHEMA_VERSION { Schema::Current } else { Schema::Older(found) })
 }
 

@@ -7,6 +7,7 @@ mod instances;
 mod opening;
 mod outage;
 mod server;
+mod views;
 
 use std::sync::Arc;
 

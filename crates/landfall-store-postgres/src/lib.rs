@@ -21,6 +21,7 @@ mod open;
 mod reads;
 pub mod sessions;
 mod tls;
+mod views;
 mod writer;
 
 use std::sync::Arc;

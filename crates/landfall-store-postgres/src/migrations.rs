@@ -7,6 +7,7 @@ use tokio_postgres::Client;
 
 use crate::codes::Codes;
 use crate::fault::{Done, get};
+use crate::views;
 
 /// The schema this build reads and writes.
 pub(crate) const SCHEMA_VERSION: i64 = STEPS.len() as i64;
@@ -244,6 +245,7 @@ async fn steps(db: &Client, schema: &str) -> Done<Found> {
     let sql = "UPDATE meta SET value = $1 WHERE name = 'landfall schema'";
     db.execute(sql, &[&SCHEMA_VERSION.to_string()]).await?;
     Codes::define(db).await?;
+    views::make(db).await?;
     Ok(Found::Version(SCHEMA_VERSION))
 }
 

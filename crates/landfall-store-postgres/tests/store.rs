@@ -9,6 +9,7 @@ mod opening;
 mod outage;
 mod pair;
 mod tls;
+mod views;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

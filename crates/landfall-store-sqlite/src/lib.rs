@@ -18,6 +18,7 @@ mod migrations;
 mod moves;
 mod open;
 mod reads;
+mod views;
 mod writer;
 
 use std::path::Path;

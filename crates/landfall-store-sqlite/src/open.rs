@@ -9,6 +9,7 @@ use rusqlite::Connection;
 use crate::codes::Codes;
 use crate::fault::{Done, Fault};
 use crate::migrations::LAYOUT;
+use crate::views;
 
 /// The file beside the store that its one writer keeps locked.
 const LOCK_FILE: &str = "landfall.lock";
@@ -59,8 +60,10 @@ pub(crate) fn lock(path: &Path) -> Result<Lock, OpenError> {
 
 /// The writer's connection, to a file with the newest schema.
 pub(crate) fn writer(path: &Path, busy: Duration) -> Result<Connection, OpenError> {
-    let db = LAYOUT.writer(path, busy).map_err(|unopened| OpenError::at(path, unopened))?;
-    Codes::define(&db).map_err(|fault| OpenError::at(path, fault.into()))?;
+    let mut db = LAYOUT.writer(path, busy).map_err(|unopened| OpenError::at(path, unopened))?;
+    let at = |fault: Fault| OpenError::at(path, fault.into());
+    Codes::define(&db).map_err(at)?;
+    views::make(&mut db).map_err(at)?;
     Ok(db)
 }
 

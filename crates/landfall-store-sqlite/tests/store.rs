@@ -3,6 +3,7 @@
 mod crash;
 mod earlier;
 mod opening;
+mod views;
 
 use std::sync::Arc;
 
