@@ -9,12 +9,20 @@ use async_trait::async_trait;
 
 use crate::ids::TransferId;
 use crate::machine::Stage;
+use crate::transfer::Transfer;
 
 /// "Look at this transfer."
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Hint {
     pub transfer: TransferId,
     pub stage: Stage,
+}
+
+impl Hint {
+    /// At a transfer as it is; none where nobody has to work on it.
+    pub fn at(transfer: &Transfer) -> Option<Hint> {
+        Some(Hint { transfer: transfer.id, stage: transfer.state.stage()? })
+    }
 }
 
 /// When and how soon hints are wanted.
@@ -63,6 +71,12 @@ pub trait Queue: Send + Sync + 'static {
             0 => self.push(hints).await,
             _ => Ok(hints.len()),
         }
+    }
+    /// Gives hints at transfers that were just taken and are left to other processes. A queue whose
+    /// messages others read may say in them what is asked for; it decides nothing.
+    async fn announce(&self, transfers: &[Transfer]) -> Result<usize, QueueError> {
+        let hints: Vec<Hint> = transfers.iter().filter_map(Hint::at).collect();
+        self.push(&hints).await
     }
     /// Waits for at least one hint of the stage and returns up to `max`, oldest first where the
     /// queue keeps an order. A pull that is given up MUST NOT lose a hint for good. A message that

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use landfall_core::queue::Hint;
 use landfall_core::rail::Rail;
 use landfall_core::{
     BadField, Courier, Event, Payload, RailName, Stage, State, Transfer, TransferId,
@@ -70,10 +69,8 @@ impl ActiveRail for Intake {
     }
 
     async fn offer(self: Arc<Self>, transfers: Vec<Transfer>) {
-        let hint = |one: &Transfer| Some(Hint { transfer: one.id, stage: one.state.stage()? });
-        let hints: Vec<Hint> = transfers.iter().filter_map(hint).collect();
-        if let Err(error) = self.core.queue.push(&hints).await {
-            tracing::warn!(%error, hints = hints.len(), "not hinted at; a sweeper finds them");
+        if let Err(error) = self.core.queue.announce(&transfers).await {
+            tracing::warn!(%error, hints = transfers.len(), "not hinted at; a sweeper finds them");
         }
     }
 

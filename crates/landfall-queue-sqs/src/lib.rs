@@ -26,7 +26,7 @@ use aws_sdk_sqs::types::{
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use landfall_core::queue::{Delivery, Hint, Queue, QueueError, Terms};
-use landfall_core::{Clock, Stage};
+use landfall_core::{Clock, Stage, Transfer};
 
 use crate::link::{Link, Which};
 use crate::receiver::{Receiver, seconds};
@@ -60,6 +60,23 @@ impl SqsQueue {
         &self.link
     }
 
+    /// Sends bodies; returns how many were refused.
+    async fn send_all(&self, bodies: &[String], delay_s: u32) -> Result<usize, QueueError> {
+        if bodies.is_empty() {
+            return Ok(0);
+        }
+        self.link
+            .ask(async |link| {
+                let mut batches = Vec::new();
+                for batch in bodies.chunks(BATCH) {
+                    batches.push(send(link, batch, delay_s));
+                }
+                let sent = stream::iter(batches).buffer_unordered(TOGETHER);
+                sent.try_fold(0, async |dropped, more| Ok(dropped + more)).await
+            })
+            .await
+    }
+
     async fn waiting(&self, which: Which) -> Result<usize, QueueError> {
         self.link
             .ask(async |link| {
@@ -81,16 +98,15 @@ impl Drop for SqsQueue {
     }
 }
 
-/// Sends up to [`BATCH`] hints; returns how many were refused.
-async fn send(link: &Link, hints: &[Hint], delay_s: u32) -> Result<usize, QueueError> {
-    let now_ms = link.clock.now_ms();
-    let entry = |(index, hint): (usize, &Hint)| {
+/// Sends up to [`BATCH`] bodies; returns how many were refused.
+async fn send(link: &Link, bodies: &[String], delay_s: u32) -> Result<usize, QueueError> {
+    let entry = |(index, body): (usize, &String)| {
         let entry = SendMessageBatchRequestEntry::builder().id(index.to_string());
-        let entry = entry.message_body(message::encode(hint, now_ms));
+        let entry = entry.message_body(body);
         let delay = (delay_s > 0).then(|| seconds(delay_s));
         entry.set_delay_seconds(delay).build().expect("id and body are given")
     };
-    let entries = hints.iter().enumerate().map(entry).collect();
+    let entries = bodies.iter().enumerate().map(entry).collect();
     let request = link.client.send_message_batch().queue_url(link.url(Which::Live).await?);
     let answer = link.call(request.set_entries(Some(entries)).send()).await?;
     for refused in &answer.failed {
@@ -123,19 +139,19 @@ impl Queue for SqsQueue {
 
     async fn push_on(&self, terms: Terms, hints: &[Hint]) -> Result<usize, QueueError> {
         let delay_s = terms.delay_ms.div_ceil(1_000);
-        if delay_s > DELAY_MAX_S || hints.is_empty() {
+        if delay_s > DELAY_MAX_S {
             return Ok(hints.len());
         }
-        self.link
-            .ask(async |link| {
-                let mut batches = Vec::new();
-                for batch in hints.chunks(BATCH) {
-                    batches.push(send(link, batch, delay_s as u32));
-                }
-                let sent = stream::iter(batches).buffer_unordered(TOGETHER);
-                sent.try_fold(0, async |dropped, more| Ok(dropped + more)).await
-            })
-            .await
+        let now_ms = self.link.clock.now_ms();
+        let bodies: Vec<String> = hints.iter().map(|hint| message::encode(hint, now_ms)).collect();
+        self.send_all(&bodies, delay_s as u32).await
+    }
+
+    async fn announce(&self, transfers: &[Transfer]) -> Result<usize, QueueError> {
+        let now_ms = self.link.clock.now_ms();
+        let body = |one: &Transfer| Some(message::announce(&Hint::at(one)?, one, now_ms));
+        let bodies: Vec<String> = transfers.iter().filter_map(body).collect();
+        self.send_all(&bodies, 0).await
     }
 
     async fn pull(&self, stage: Stage, max: usize) -> Result<Vec<Delivery>, QueueError> {
