@@ -1,4 +1,5 @@
-//! The servers that tests start: Redis, PostgreSQL, MariaDB, one that speaks SQS, and Surfpool.
+//! The servers that tests start: Redis, PostgreSQL, MariaDB, one that speaks SQS, Surfpool and
+//! anvil, with what compiles contracts for it.
 //!
 //! Debian's packages as they are, what is in npm and PyPI under target/tools. What
 //! cannot be installed from here is named with the command that does. Not here: starting them
@@ -30,6 +31,9 @@ const POSTGRES: &str = "/usr/lib/postgresql";
 /// Must be the versions that `landfall-servers` names.
 const FAUXQS: &str = "fauxqs@1.9.2";
 const SURFPOOL: &str = "@solana/surfpool-linux-x64-gnu@1.5.0";
+const ANVIL: &str = "@foundry-rs/anvil@1.7.1";
+const SOLC: &str = "solc@0.8.37";
+const OPENZEPPELIN: &str = "@openzeppelin/contracts@5.7.0";
 
 /// What Debian calls the part of Python that makes a folder of tools.
 const PYTHON: &str = "python3-venv";
@@ -51,7 +55,10 @@ pub fn servers(root: &Path) -> Result<()> {
         packages(&missing)?;
     }
     npm(root, "fauxqs", FAUXQS)?;
-    npm(root, "surfpool", SURFPOOL).map(|_| ())
+    npm(root, "surfpool", SURFPOOL)?;
+    npm(root, "anvil", ANVIL)?;
+    npm(root, "solc", SOLC)?;
+    npm(root, "openzeppelin", OPENZEPPELIN).map(|_| ())
 }
 
 fn is_there(name: &str) -> bool {

@@ -3,11 +3,7 @@
 //! [`exercise_store`], [`exercise_queue`] and [`exercise_executions`] run one named check after
 //! another, each against a fresh backend, and name all that failed. [`crash`] is the work a store
 //! does while it is killed, and the look at what is left; [`earlier`] is what a release leaves to
-//! those after it; [`lifecycles`] tells how fast it is.
-//! [`exercise_store`] and [`exercise_queue`] run one named check after another, each against a
-//! fresh backend, and name all that failed. [`crash`] is the work a store does while it is killed,
-//! and the look at what is left; [`earlier`] is what a release leaves to those after it;
-//! [`lifecycles`] tells how fast it is; [`views`] has rows that are known.
+//! those after it; [`lifecycles`] tells how fast it is; [`views`] has rows that are known.
 //! **Rule:** no backend's words here; a check that only one backend can pass is that backend's own.
 //! Not here: how a backend is started (each one's `tests/`).
 

@@ -21,6 +21,7 @@
 //! Not here: clients, and installing (`cargo xtask test` does that; what is missing is named in the
 //! error).
 
+mod anvil;
 mod mariadb;
 mod port;
 mod postgres;
@@ -34,6 +35,7 @@ mod templates;
 mod tools;
 pub mod witness;
 
+pub use anvil::{Anvil, AnvilOptions, contracts};
 pub use mariadb::MariaDb;
 pub use postgres::{Postgres, PostgresOptions};
 pub use redis::{AppendFsync, Redis, RedisOptions};

@@ -5,7 +5,8 @@ use landfall_core::store::{Accepted, Store};
 use landfall_rail_evm::{Finality, Key};
 use serde_json::json;
 
-use crate::world::{INCREMENT, Shape, World, fault};
+use crate::relay::{INCREMENT, Shape};
+use crate::world::{World, fault};
 
 const ALICE: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 
@@ -84,7 +85,7 @@ async fn a_request_that_is_proven_unmoved_gives_its_nonce_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_answers_lost_requests_and_dropped_transactions_pay_nothing_twice() {
-    let world = World::new(Shape { nodes: 3, ..Shape::default() }).await;
+    let world = World::of(3, Shape::default()).await;
     let faults = json!({"lose_answer": 0.1, "lose_request": 0.1, "drop": 0.05, "reorder": 0.2});
     world.faults(faults).await;
     for number in 0..60 {
@@ -121,7 +122,7 @@ async fn a_call_that_is_stuck_by_its_fee_is_replaced_under_its_nonce() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn reorganisations_at_every_turn_pay_nothing_twice() {
-    let world = World::new(Shape { nodes: 3, ..Shape::default() }).await;
+    let world = World::of(3, Shape::default()).await;
     world.faults(fault("reorg", 0.1)).await;
     for number in 0..40 {
         world.submit(&number.to_string(), world.increment()).await;

@@ -1,4 +1,5 @@
 //! The rail in an engine, over a simulated chain on sockets.
 
 mod calls;
+mod relay;
 mod world;

@@ -11,9 +11,8 @@ use super::services::Item;
 use super::value::{Parse, Raw, Wrongs, each, items, keep, text, wrong};
 use super::{Config, Need, Reading, SigningKeys, keys_of_file};
 
-const FIELDS: [&str; 8] = [
-    "name", "rpc_urls", "chain_id", "signers", "signers_file", "forwarder", "finality", "window",
-];
+const FIELDS: [&str; 8] =
+    ["name", "rpc_urls", "chain_id", "signers", "signers_file", "forwarder", "finality", "window"];
 const REMEDY: &str = "write {name = \"base\", rpc_urls = [\"https://…\"], signers = [\"0x…\"]}";
 
 /// A chain beside the first.
@@ -110,7 +109,12 @@ pub(super) fn complete(config: &mut Config, reading: &mut Reading, need: Need) {
     let evm = &config.evm;
     nodes("evm", &evm.nodes, evm.rpc_urls.len() as u64, reading);
     let names = evm.chains.iter().map(|chain| chain.name.clone());
-    repeated(reading, "evm.chains", "name", std::iter::once(evm.name.clone()).chain(names).collect());
+    repeated(
+        reading,
+        "evm.chains",
+        "name",
+        std::iter::once(evm.name.clone()).chain(names).collect(),
+    );
 }
 
 fn missing(config: &Config, reading: &mut Reading, takes_only: bool) {
@@ -121,14 +125,19 @@ fn missing(config: &Config, reading: &mut Reading, takes_only: bool) {
         reading.mistake("evm.rpc_urls", "is missing", remedy);
     }
     let has_signer = !evm.signers.is_empty() || evm.keystore.is_some();
-    let is_mistaken = ["evm.signers", "evm.signers_file"].iter().any(|one| reading.is_mistaken(one));
+    let is_mistaken =
+        ["evm.signers", "evm.signers_file"].iter().any(|one| reading.is_mistaken(one));
     if !has_signer && !takes_only && !is_mistaken {
         let remedy = "set it in the file or as LANDFALL_EVM__SIGNERS, such as [\"0x…\"]";
         reading.mistake("evm.signers", "is missing", remedy);
     }
     if evm.keystore.is_some() != evm.keystore_password_file.is_some() {
         let remedy = "give evm.keystore and evm.keystore_password_file, or neither";
-        reading.mistake("evm.keystore", "is given without its password, or that without it", remedy);
+        reading.mistake(
+            "evm.keystore",
+            "is given without its password, or that without it",
+            remedy,
+        );
     }
     for chain in &evm.chains {
         let lacks = match (chain.rpc_urls.is_empty(), chain.signers.is_empty() && !takes_only) {

@@ -12,7 +12,9 @@ use landfall_core::attempt::{CertificateKind, Outcome};
 use landfall_core::evm::Call;
 use landfall_core::ledger::{Ledger as _, Look, RailError};
 use landfall_core::store::Store;
-use landfall_core::{Attempt, AttemptId, Fate, LaneId, Nonce, Purpose, RailName, State, TransferId};
+use landfall_core::{
+    Attempt, AttemptId, Fate, LaneId, Nonce, Purpose, RailName, State, TransferId,
+};
 use landfall_rail_evm::EvmRail;
 use serde_json::{Value, json};
 
@@ -177,7 +179,8 @@ fn judge_attempt(
     match (&attempt.fate, seen) {
         (Some(Fate::Landed(stored)), Look::Landed(shown)) => {
             counts.landed += 1;
-            if stored.block_hash != shown.block_hash || stored.outcomes.len() != shown.outcomes.len()
+            if stored.block_hash != shown.block_hash
+                || stored.outcomes.len() != shown.outcomes.len()
             {
                 differ("other_block", format!("{hash} is in block {}", shown.block_height));
             }
