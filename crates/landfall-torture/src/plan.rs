@@ -200,10 +200,7 @@ impl Plan {
         plan.draw_past(rng);
         plan.window = [1, 1, 1, 1, 2, 6][rng.random_range(0..6)];
         plan.quieten(rng);
-        let (may_spoil, spoilt) = (rng.random_bool(0.2), rng.random_range(0.05..0.3));
-        if may_spoil && plan.transfers > 0 {
-            plan.near.spoilt = spoilt;
-        }
+        plan.draw_signatures(rng);
         plan.sharpen();
         plan
     }
@@ -304,6 +301,13 @@ impl Plan {
         if self.store_back_at_call > 0.0 && self.transfers > 0 {
             // At most once in a run: seldom at a mere tick.
             self.store_rollback /= 10.0;
+        }
+    }
+
+    fn draw_signatures(&mut self, rng: &mut StdRng) {
+        let (may_spoil, spoilt) = (rng.random_bool(0.2), rng.random_range(0.05..0.3));
+        if may_spoil && self.transfers > 0 {
+            self.near.spoilt = spoilt;
         }
     }
 

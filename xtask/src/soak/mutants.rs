@@ -28,6 +28,8 @@ const SHARD_MUTANTS: usize = 25;
 /// Patience for the tests of one mutant, in seconds: several times what the slowest crate takes on
 /// a busy machine. What takes longer is noticed, too: by whoever waits.
 const TIMEOUT_S: &str = "600";
+/// The same for the quick tests, which take seconds: many a mutant waits for ever.
+const QUICK_TIMEOUT_S: &str = "120";
 /// The copy in which the sources are changed.
 const TREE: &str = "target/mutants/tree";
 /// Where what may survive is listed.
@@ -222,14 +224,14 @@ impl Shard<'_> {
         copy(root)?;
         let own = package(self.file);
         let tests = [&["--test-package", own, "--"], quick_tests(own)].concat();
-        finish(self.command(root, !fresh).args(tests))?;
+        finish(self.command(root, !fresh, QUICK_TIMEOUT_S).args(tests))?;
         let is_listed = |mutant: &String| listed.contains(&named(mutant));
         let packages = self.packages.iter().flat_map(|name| ["--test-package", name]);
         let packages: Vec<&str> = packages.chain(["--", "--tests"]).collect();
         let worlds = [&["--test-package", "landfall-torture", "--"], &WORLDS[..]].concat();
         for tests in [packages, worlds] {
             if !self.survivors()?.iter().all(is_listed) {
-                finish(self.command(root, true).args(tests))?;
+                finish(self.command(root, true, TIMEOUT_S).args(tests))?;
             }
         }
         std::fs::write(self.folder.join("done"), digest(root, self.file)?)?;
@@ -237,9 +239,9 @@ impl Shard<'_> {
     }
 
     /// The tool on this shard; `rest`: only what was not noticed before.
-    fn command(&self, root: &Path, rest: bool) -> Command {
+    fn command(&self, root: &Path, rest: bool, timeout_s: &str) -> Command {
         let mut command = mutants(&root.join(TREE), self.file);
-        command.args(["--in-place", "--no-times", "--timeout", TIMEOUT_S, "--output"]);
+        command.args(["--in-place", "--no-times", "--timeout", timeout_s, "--output"]);
         command.arg(&self.folder);
         command.arg("--shard").arg(format!("{}/{}", self.part, self.parts));
         if rest {
