@@ -13,6 +13,7 @@ mod sharing;
 
 use std::sync::Arc;
 
+use futures::future::join_all;
 use landfall_core::Clock;
 use landfall_lanes::RecordStore;
 
@@ -25,6 +26,10 @@ pub async fn exercise_executions(
     make: impl AsyncFn() -> Arc<dyn RecordStore>,
     clock: Arc<dyn Clock>,
 ) {
-    let checks = [once::CHECKS, lines::CHECKS, crashes::CHECKS, sharing::CHECKS];
-    run_checks(&checks, async || ExecutionWorld::new(make().await, clock.clone())).await;
+    let world = async || ExecutionWorld::new(make().await, clock.clone());
+    // Side by side: most of a story is waiting for leases and blocks.
+    join_all([once::CHECKS, lines::CHECKS, crashes::CHECKS, sharing::CHECKS].map(async |checks| {
+        run_checks(&[checks], &world).await;
+    }))
+    .await;
 }

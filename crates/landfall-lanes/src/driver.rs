@@ -57,6 +57,7 @@ impl Driver {
             while let Ok(batch) = inbox.try_recv() {
                 self.owner().returned(batch, "the lane was given up");
             }
+            self.owner().let_go(&self.handle.id);
             match leave {
                 Leave::Again => {}
                 Leave::Died => self.nap().await,

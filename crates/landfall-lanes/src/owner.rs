@@ -109,6 +109,10 @@ pub trait Owner: Send + Sync + 'static {
         Demand::Always
     }
 
+    /// The lane is not held here any more, for a while or for good. Of what was stored on it nobody
+    /// here need hear again: others may bring it to its end.
+    fn let_go(&self, _: &LaneId) {}
+
     /// Somebody else holds the lane, which was asked for.
     fn contended(&self, _: &LaneId) {}
 

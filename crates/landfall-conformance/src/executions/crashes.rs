@@ -2,7 +2,7 @@
 
 use landfall_lanes::Executed;
 
-use super::process::{At, ExecutionWorld, Process, hash_of};
+use super::process::{At, Call, ExecutionWorld, Process, hash_of};
 use crate::check::checks;
 
 checks!(ExecutionWorld:
@@ -13,21 +13,21 @@ checks!(ExecutionWorld:
     what_a_dead_process_left_is_brought_to_its_end_without_a_caller,
 );
 
-/// Begins one execution and returns when its process stands still, with the hash that is stored.
-async fn stuck(world: &ExecutionWorld, one: &Process, at: At) -> String {
+/// Begins one execution and returns when its process stands still: the call, and the hash that is
+/// stored.
+async fn stuck(world: &ExecutionWorld, one: &Process, at: At) -> (Call, String) {
     one.hold.set(at);
-    // Whoever waits for the answer sleeps as well.
-    let _call = one.begin(&world.lane(), "a");
+    let call = one.begin(&world.lane(), "a");
     one.hold.reached.watch().until(|reached| *reached).await;
     match one.manager.find("a").await {
-        Ok(Some(Executed::InFlight { hash: Some(hash) })) => hash,
+        Ok(Some(Executed::InFlight { hash: Some(hash) })) => (call, hash),
         other => panic!("stored before it is sent: {other:?}"),
     }
 }
 
 async fn crash(world: ExecutionWorld, at: At) {
     let one = world.start("one").await;
-    let hash = stuck(&world, &one, at).await;
+    let (_, hash) = stuck(&world, &one, at).await;
     one.kill().await;
     let next = world.start("one").await;
     let answer = next.execute(&world.lane(), "a").await.unwrap();
@@ -49,12 +49,13 @@ async fn a_crash_between_send_and_answer_ends_with_the_same_hash(world: Executio
 /// Another process takes the lane over in the meantime and uses it; then the sleeper goes on.
 async fn sleep(world: ExecutionWorld, at: At) {
     let one = world.start("one").await;
-    let hash = stuck(&world, &one, at).await;
+    let (call, hash) = stuck(&world, &one, at).await;
     let two = world.start("two").await;
     assert_eq!(hash_of(&two.execute(&world.lane(), "a").await.unwrap()), hash);
     hash_of(&two.execute(&world.lane(), "b").await.unwrap());
     assert_eq!(two.manager.numbers()[&world.lane()].takeovers, 1);
     one.hold.release();
+    assert_eq!(hash_of(&call.await.unwrap().unwrap()), hash);
     assert_eq!(hash_of(&one.execute(&world.lane(), "a").await.unwrap()), hash);
     two.kill().await;
     hash_of(&one.execute(&world.lane(), "c").await.unwrap());
@@ -73,12 +74,10 @@ async fn a_process_that_sleeps_past_its_lease_after_a_send_changes_nothing(world
 
 async fn what_a_dead_process_left_is_brought_to_its_end_without_a_caller(world: ExecutionWorld) {
     let one = world.start("one").await;
-    let hash = stuck(&world, &one, At::BeforeSend).await;
+    let (_, hash) = stuck(&world, &one, At::BeforeSend).await;
     one.kill().await;
     let two = world.start("two").await;
-    while two.manager.find("a").await != Ok(Some(Executed::Done { hash: hash.clone() })) {
-        world.pass(20).await;
-    }
+    world.until_told(&two, "a", |told| *told == Executed::Done { hash: hash.clone() }).await;
     world.check(&["a".into()]);
     two.kill().await;
 }

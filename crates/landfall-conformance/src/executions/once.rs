@@ -58,21 +58,17 @@ async fn another_payload_under_the_same_key_is_refused(world: ExecutionWorld) {
 }
 
 async fn what_is_in_flight_is_told_with_its_hash(world: ExecutionWorld) {
-    let settings = TxSettings { patience_ms: 3_000, ..ExecutionWorld::settings() };
+    let settings = TxSettings { patience_ms: 1_000, ..ExecutionWorld::settings() };
     let one = world.start_with("one", settings).await;
     let lane = world.lane();
     world.chain.faults(|faults| faults.stopped = true);
     let first = one.begin(&lane, "a");
-    let hash = loop {
-        if let Ok(Some(Executed::InFlight { hash: Some(hash) })) = one.manager.find("a").await {
-            break hash;
-        }
-        world.pass(10).await;
-    };
-    assert_eq!(one.execute(&lane, "a").await, Ok(Executed::InFlight { hash: Some(hash.clone()) }));
-    assert_eq!(first.await.unwrap(), Ok(Executed::InFlight { hash: Some(hash) }));
+    world.until_told(&one, "a", |told| matches!(told, Executed::InFlight { hash: Some(_) })).await;
+    let told = one.manager.find("a").await.unwrap().unwrap();
+    assert_eq!(one.execute(&lane, "a").await, Ok(told));
+    assert!(matches!(first.await.unwrap(), Ok(Executed::InFlight { .. })));
     world.chain.faults(|faults| faults.stopped = false);
-    while !matches!(one.execute(&lane, "a").await, Ok(Executed::Done { .. })) {}
+    world.until_told(&one, "a", |told| matches!(told, Executed::Done { .. })).await;
     world.check(&["a".into()]);
     one.kill().await;
 }

@@ -16,11 +16,12 @@ use landfall_lanes::{
     Executed, FenceSigner, HighWater, LaneSettings, NotExecuted, RecordStore, TxManager, TxParts,
     TxSettings, Unwatched,
 };
+use tokio::task::JoinHandle;
 
 use super::chain::Chain;
 
 /// Longer than any story takes, also on a busy machine.
-const PATIENCE_MS: u64 = 120_000;
+const PATIENCE_MS: u64 = 60_000;
 
 /// One store and one ledger.
 #[derive(Clone)]
@@ -29,6 +30,9 @@ pub struct ExecutionWorld {
     pub clock: Arc<dyn Clock>,
     pub chain: Arc<Chain>,
 }
+
+/// An execution under way.
+pub type Call = JoinHandle<Result<Executed, NotExecuted>>;
 
 /// One process with a manager.
 pub struct Process {
@@ -94,10 +98,9 @@ impl ExecutionWorld {
         TxSettings {
             patience_ms: PATIENCE_MS,
             poll_ms: 50,
-            turn_ms: 400,
             lanes: LaneSettings {
-                lease_ms: 1_500,
-                renew_ms: 300,
+                lease_ms: 1_000,
+                renew_ms: 250,
                 retry_ms: 50,
                 halted_poll_ms: 200,
             },
@@ -129,6 +132,15 @@ impl ExecutionWorld {
         self.clock.sleep(Duration::from_millis(ms)).await;
     }
 
+    /// Waits until this is told of the key.
+    pub async fn until_told(&self, by: &Process, key: &str, wanted: impl Fn(&Executed) -> bool) {
+        let until_ms = self.clock.monotonic_ms() + PATIENCE_MS;
+        while !by.manager.find(key).await.ok().flatten().is_some_and(|told| wanted(&told)) {
+            assert!(self.clock.monotonic_ms() < until_ms, "{key} is never as it should be");
+            self.pass(10).await;
+        }
+    }
+
     /// Everything of the story is done, once each, and nothing was sent that was not stored.
     pub fn check(&self, done: &[String]) {
         let mut landed = self.chain.done();
@@ -147,11 +159,7 @@ impl Process {
     }
 
     /// The same in the background.
-    pub fn begin(
-        &self,
-        lane: &LaneId,
-        key: &str,
-    ) -> tokio::task::JoinHandle<Result<Executed, NotExecuted>> {
+    pub fn begin(&self, lane: &LaneId, key: &str) -> Call {
         let (manager, lane, key) = (self.manager.clone(), lane.clone(), key.to_owned());
         tokio::spawn(async move { execute(&manager, &lane, &key).await })
     }

@@ -8,6 +8,7 @@ use crate::check::checks;
 checks!(ExecutionWorld:
     two_processes_take_turns_on_one_lane,
     one_key_in_two_processes_is_executed_once,
+    what_another_process_brought_to_its_end_is_heard_of,
     old_records_are_forgotten_and_none_that_is_in_flight,
 );
 
@@ -20,7 +21,9 @@ async fn two_processes_take_turns_on_one_lane(world: ExecutionWorld) {
     if !is_shared(&world).await {
         return;
     }
-    let (one, two) = (world.start("one").await, world.start("two").await);
+    let settings = TxSettings { turn_ms: 300, ..ExecutionWorld::settings() };
+    let one = world.start_with("one", settings.clone()).await;
+    let two = world.start_with("two", settings).await;
     let (ours, theirs) = (keys("ours", 40), keys("theirs", 40));
     let lane = world.lane();
     let (mine, yours) =
@@ -46,6 +49,26 @@ async fn one_key_in_two_processes_is_executed_once(world: ExecutionWorld) {
     let (mine, yours) = tokio::join!(one.execute_all(&lane, &keys), two.execute_all(&lane, &keys));
     assert_eq!(mine, yours);
     world.check(&keys);
+    one.kill().await;
+    two.kill().await;
+}
+
+/// One stands still with its execution stored; another has the lane and brings it to its end.
+async fn what_another_process_brought_to_its_end_is_heard_of(world: ExecutionWorld) {
+    let (one, two) = (world.start("one").await, world.start("two").await);
+    let lane = world.lane();
+    world.chain.faults(|faults| faults.stopped = true);
+    let call = one.begin(&lane, "ours");
+    world
+        .until_told(&one, "ours", |told| matches!(told, Executed::InFlight { hash: Some(_) }))
+        .await;
+    one.hold.reached.set(true);
+    world.chain.faults(|faults| faults.stopped = false);
+    hash_of(&two.execute(&lane, "theirs").await.unwrap());
+    world.until_told(&two, "ours", |told| matches!(told, Executed::Done { .. })).await;
+    one.hold.release();
+    hash_of(&call.await.unwrap().unwrap());
+    world.check(&["ours".into(), "theirs".into()]);
     one.kill().await;
     two.kill().await;
 }

@@ -36,6 +36,25 @@ pub(crate) struct Desk {
     pub lanes: OnceLock<LedgerLanes>,
 }
 
+/// A place in a lane's line that is kept for a call, until this is dropped.
+pub(crate) struct Place {
+    desk: Arc<Desk>,
+    pub lane: LaneId,
+}
+
+impl Place {
+    pub fn keep(desk: &Arc<Desk>, lines: &mut Lines, lane: &LaneId) -> Place {
+        lines.arrive(lane);
+        Place { desk: desk.clone(), lane: lane.clone() }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.desk.lines.lock().leave(&self.lane);
+    }
+}
+
 impl Desk {
     /// Has the record driven on the lane, unless it is already.
     pub fn board(&self, record: &Transfer, lane: &LaneId, build: &Arc<dyn Build>) -> Watched<Told> {
@@ -244,6 +263,10 @@ impl Owner for Desk {
             (Some(_), 0) => Demand::Nothing,
             (Some(turn_ms), _) => Demand::InTurns { turn_ms },
         }
+    }
+
+    fn let_go(&self, lane: &LaneId) {
+        self.lines.lock().end_stored(lane);
     }
 
     fn contended(&self, lane: &LaneId) {

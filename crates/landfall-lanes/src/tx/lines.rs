@@ -45,6 +45,8 @@ struct Flight {
 
 #[derive(Default)]
 struct Line {
+    /// Calls that have chosen the lane and are not in line yet.
+    arriving: usize,
     /// By ticket.
     waiting: BTreeMap<u64, TransferId>,
     /// All that this process drives on the lane, stored or not.
@@ -60,6 +62,27 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
+    /// Keeps a place for a call that has chosen the lane, until it leaves it.
+    pub fn arrive(&mut self, lane: &LaneId) {
+        self.lines.entry(lane.clone()).or_default().arriving += 1;
+    }
+
+    pub fn leave(&mut self, lane: &LaneId) {
+        if let Some(line) = self.lines.get_mut(lane) {
+            line.arriving = line.arriving.saturating_sub(1);
+        }
+    }
+
+    /// How much the lane has to do for this process: what arrives, waits, or is in flight.
+    pub fn load(&self, lane: &LaneId) -> usize {
+        self.lines.get(lane).map_or(0, |line| line.arriving + line.flights)
+    }
+
+    /// How many are in line, or about to be.
+    pub fn length(&self, lane: &LaneId) -> usize {
+        self.lines.get(lane).map_or(0, |line| line.arriving + line.waiting.len())
+    }
+
     /// Puts the record at the end of the lane's line, unless this process drives it already.
     pub fn board(
         &mut self,
@@ -157,5 +180,14 @@ impl Lines {
             line.flights -= 1;
         }
         flight.told.set(Told::Ended(end));
+    }
+
+    /// Whoever holds the lane next brings to its end what is stored: the store tells of it.
+    pub fn end_stored(&mut self, lane: &LaneId) {
+        let is_stored =
+            |flight: &Flight| flight.lane == *lane && matches!(flight.told.get(), Told::Stored(_));
+        let all = self.flights.iter().filter(|(_, flight)| is_stored(flight));
+        let stored: Vec<TransferId> = all.map(|(id, _)| *id).collect();
+        stored.into_iter().for_each(|id| self.end(id, End::Elsewhere));
     }
 }

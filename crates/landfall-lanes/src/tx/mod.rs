@@ -33,7 +33,7 @@ use crate::fleet::{Fleet, FleetParts, LedgerParts};
 use crate::handle::LaneView;
 use crate::high_water::HighWater;
 use crate::settings::LaneSettings;
-use crate::tx::desk::Desk;
+use crate::tx::desk::{Desk, Place};
 use crate::tx::lines::{End, Told};
 use crate::tx::numbers::Numbers;
 use crate::tx::records::{state_of, told_by};
@@ -219,21 +219,24 @@ impl TxManager {
         }
         let build: Arc<dyn Build> = Arc::new(build);
         let until_ms = self.clock.monotonic_ms() + self.settings.patience_ms;
-        let lane = self.choose(&route.into())?;
-        let mut record = match self.admitted(&lane) {
-            Ok(()) => self.enter(key, payload).await?,
-            // Whoever asks for what is there already is not kept waiting.
+        let (lane, mut place) = match self.place(&route.into())? {
+            Ok(place) => (place.lane.clone(), Some(place)),
+            // Whoever asks for what is there already is not refused for it.
             Err(refused) => match self.known(key, payload).await? {
-                Some(record) if state_of(&record) != Some(State::Queued) => record,
+                Some(record) if state_of(&record) != Some(State::Queued) => {
+                    return Ok(told_by(&record));
+                }
                 _ => return Err(refused),
             },
         };
+        let mut record = self.enter(key, payload).await?;
         loop {
             let told = match state_of(&record) {
                 Some(State::Queued) => Some(self.desk.board(&record, &lane, &build)),
                 Some(State::Inflight) => self.desk.lines.lock().told(record.id),
                 _ => return Ok(told_by(&record)),
             };
+            drop(place.take());
             if let Some(told) = told {
                 match self.until_ended(&told, until_ms).await {
                     Some(End::Settled(record)) => return Ok(told_by(&record)),
@@ -280,37 +283,37 @@ impl TxManager {
         self.fleet.abort().await;
     }
 
-    fn choose(&self, route: &Route) -> Result<LaneId, NotExecuted> {
+    /// A place in the line of the lane that the route leads to, or why there is none there now.
+    /// Fails if it leads nowhere.
+    fn place(&self, route: &Route) -> Result<Result<Place, NotExecuted>, NotExecuted> {
         let views = self.lanes();
-        let lines = self.desk.lines.lock();
-        let candidate = |lane: LaneId| {
-            let view = views.iter().find(|view| view.id == lane);
-            Candidate {
-                load: lines.flights(&lane),
-                is_held: view.is_some_and(|view| view.held),
-                is_halted: view.is_some_and(|view| view.halted.is_some()),
-                lane,
-            }
+        let halted = |lane: &LaneId| {
+            let view = views.iter().find(|view| view.id == *lane);
+            view.and_then(|view| view.halted.clone())
+        };
+        let mut lines = self.desk.lines.lock();
+        let candidate = |lane: LaneId| Candidate {
+            load: lines.load(&lane),
+            is_held: views.iter().any(|view| view.id == lane && view.held),
+            is_halted: halted(&lane).is_some(),
+            lane,
         };
         let all: Vec<Candidate> = self.ledger.lanes().into_iter().map(candidate).collect();
-        let unknown = || match route {
-            Route::Lane(lane) => NotExecuted::UnknownLane(lane.to_string()),
-            _ => NotExecuted::UnknownLane("that this process can sign on".to_owned()),
+        let Some(Candidate { lane, .. }) = choose(route, &all) else {
+            let named = match route {
+                Route::Lane(lane) => lane.to_string(),
+                _ => "that this process can sign on".to_owned(),
+            };
+            return Err(NotExecuted::UnknownLane(named));
         };
-        choose(route, &all).map(|chosen| chosen.lane.clone()).ok_or_else(unknown)
-    }
-
-    /// Whether the lane takes one more.
-    fn admitted(&self, lane: &LaneId) -> Result<(), NotExecuted> {
-        let view = self.lanes().into_iter().find(|view| view.id == *lane);
-        if let Some(reason) = view.and_then(|view| view.halted) {
-            return Err(NotExecuted::Halted { lane: lane.clone(), reason });
+        if let Some(reason) = halted(lane) {
+            return Ok(Err(NotExecuted::Halted { lane: lane.clone(), reason }));
         }
-        let waiting = self.desk.lines.lock().waiting(lane);
-        match waiting < self.settings.queue_max {
-            true => Ok(()),
-            false => Err(NotExecuted::Full { lane: lane.clone(), waiting }),
+        let waiting = lines.length(lane);
+        if waiting >= self.settings.queue_max {
+            return Ok(Err(NotExecuted::Full { lane: lane.clone(), waiting }));
         }
+        Ok(Ok(Place::keep(&self.desk, &mut lines, lane)))
     }
 
     async fn enter(&self, key: &str, payload: &[u8]) -> Result<Transfer, NotExecuted> {
