@@ -1,6 +1,7 @@
 //! The engine and the attempt protocol, on paused time, against a ledger of a few lines.
 
 mod calls;
+mod dead;
 mod fences;
 mod fleet;
 mod funds;
