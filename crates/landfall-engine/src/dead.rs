@@ -198,7 +198,7 @@ impl Engine {
     ) -> Result<Transfer, ReplayError> {
         let now_ms = self.clock().now_ms();
         let reopened = replay(self.store(), cache, id, wish, now_ms).await?;
-        if let Some(active) = self.active(reopened.payload.rail()) {
+        if let Some(active) = self.active(&reopened.payload) {
             active.clone().offer(vec![reopened.clone()]).await;
         }
         Ok(reopened)

@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::check::{nodes, repeated};
 use super::secret::SigningKeysFile;
 use super::services::Item;
-use super::value::{Parse, Raw, Wrongs, each, items, keep, text, wrong};
-use super::{Config, Need, Reading, SigningKeys, keys_of_file};
+use super::value::{Parse, Raw, Wrongs, choice, each, items, keep, text, wrong};
+use super::{Config, Need, Reading, Secret, SigningKeys, keys_of_file};
 
 const FIELDS: [&str; 8] =
     ["name", "rpc_urls", "chain_id", "signers", "signers_file", "forwarder", "finality", "window"];
@@ -42,6 +42,80 @@ impl Parse for Finality {
         let text = text(raw, "finalized, safe or a number of confirmations")?;
         let remedy = "give \"finalized\", \"safe\", or a number of confirmations from 1";
         Finality::parse(&text).map_or_else(|| wrong(format!("is {text:?}"), remedy), Ok)
+    }
+}
+
+/// Who signs and sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Executor {
+    Native,
+    OpenZeppelin,
+}
+
+impl Parse for Executor {
+    const KIND: &'static str = "\"native\" or \"openzeppelin\"";
+    fn parse(raw: &Raw) -> Result<Executor, Wrongs> {
+        let choices = [("native", Executor::Native), ("openzeppelin", Executor::OpenZeppelin)];
+        choice(raw, &choices)
+    }
+}
+
+/// A relayer to which calls are handed over.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RelayerSpec {
+    pub name: String,
+    pub url: Url,
+    /// Which of those that it holds; empty where its routes name none.
+    pub id: String,
+    pub api_key: Option<Secret>,
+    pub address: Option<Address>,
+    /// Whether it has the routes of a service in front of one.
+    pub bare: bool,
+}
+
+const RELAYER_FIELDS: [&str; 6] = ["name", "url", "id", "api_key", "address", "routes"];
+const RELAYER_REMEDY: &str = "write {url = \"http://10.0.0.5:8080\", id = \"relayer-1\"}";
+
+impl Parse for Vec<RelayerSpec> {
+    const KIND: &'static str = "list of {url, id, …}";
+    fn parse(raw: &Raw) -> Result<Vec<RelayerSpec>, Wrongs> {
+        each(&items(raw)?, relayer)
+    }
+}
+
+fn relayer(number: usize, item: &Value) -> Result<RelayerSpec, Wrongs> {
+    let mut found = Wrongs::new();
+    let fields = Item::new(&mut found, number, item, (&RELAYER_FIELDS, RELAYER_REMEDY))?;
+    let url = fields.needed("url", Item::filled, "has no url");
+    let url = keep(
+        &mut found,
+        url.and_then(|url| Url::parse(&url).or_else(|error| fields.wrong(&format!("url {error}")))),
+    );
+    let bare = keep(
+        &mut found,
+        fields.filled("routes").and_then(|routes| match routes.as_deref() {
+            None | Some("openzeppelin") => Ok(false),
+            Some("bare") => Ok(true),
+            Some(_) => fields.wrong("routes must be openzeppelin or bare"),
+        }),
+    );
+    let id = keep(&mut found, fields.filled("id")).flatten();
+    if bare == Some(false) && id.is_none() {
+        keep(&mut found, fields.missing::<()>("has no id"));
+    }
+    let name = keep(&mut found, fields.filled("name")).flatten();
+    let api_key = keep(&mut found, fields.filled("api_key")).flatten();
+    let address: Option<Option<Address>> = keep(&mut found, fields.typed("address"));
+    match (url, bare, found.is_empty()) {
+        (Some(url), Some(bare), true) => Ok(RelayerSpec {
+            name: name.or(id.clone()).unwrap_or_else(|| format!("relayer-{number}")),
+            url,
+            id: id.unwrap_or_default(),
+            api_key: api_key.map(Secret::new),
+            address: address.flatten(),
+            bare,
+        }),
+        _ => Err(found),
     }
 }
 
@@ -127,7 +201,13 @@ fn missing(config: &Config, reading: &mut Reading, takes_only: bool) {
     let has_signer = !evm.signers.is_empty() || evm.keystore.is_some();
     let is_mistaken =
         ["evm.signers", "evm.signers_file"].iter().any(|one| reading.is_mistaken(one));
-    if !has_signer && !takes_only && !is_mistaken {
+    let names = evm.relayers.iter().map(|relayer| relayer.name.clone());
+    repeated(reading, "evm.relayers", "name", names.collect());
+    if evm.executor == Executor::OpenZeppelin {
+        if evm.relayers.is_empty() && !reading.is_mistaken("evm.relayers") {
+            reading.mistake("evm.relayers", "is missing", RELAYER_REMEDY);
+        }
+    } else if !has_signer && !takes_only && !is_mistaken {
         let remedy = "set it in the file or as LANDFALL_EVM__SIGNERS, such as [\"0x…\"]";
         reading.mistake("evm.signers", "is missing", remedy);
     }

@@ -22,6 +22,7 @@ mod value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+pub use chains::{Executor, RelayerSpec};
 pub use kinds::{
     ApiKey, Auth, CacheUrl, DIGEST_PREFIX, LogFormat, Metrics, QueueUrl, Scope, StoreUrl,
 };

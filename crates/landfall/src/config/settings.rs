@@ -10,7 +10,7 @@ use landfall_rail_evm::Finality;
 use landfall_rpc::Url;
 use near_account_id::AccountId;
 
-use super::chains::ChainSpec;
+use super::chains::{ChainSpec, Executor, RelayerSpec};
 use super::kinds::{ApiKey, Auth, CacheUrl, LogFormat, Metrics, QueueUrl, StoreUrl};
 use super::secret::{SigningKeys, SigningKeysFile};
 use super::services::ServiceSpec;
@@ -203,6 +203,13 @@ settings! {
         replace_after_ms: u64 = "30000", in 100..=86400000;
         /// How often nodes are asked for new blocks while a call is on its way.
         pulse_ms: u64 = "500", in 20..=60000;
+        /// Who signs and sends: "native", this relay; or "openzeppelin", the OpenZeppelin Relayers
+        /// of `evm.relayers`, to which calls on the first chain are handed over.
+        executor: Executor = "native";
+        /// `{url, id}` of each relayer, with `name`, `api_key`, `address` (from which it signs,
+        /// where it does not tell) and `routes` ("openzeppelin" or, for a service in front of one,
+        /// "bare"). A name must stay that of the same relayer. In a variable: a JSON array.
+        relayers: Vec<RelayerSpec> = "";
         /// Other chains, in the file as `[[evm.chains]]`: `{name, rpc_urls, chain_id, signers,
         /// signers_file, forwarder, finality, window}`; what one does not say is as above. In a
         /// variable: a JSON array.

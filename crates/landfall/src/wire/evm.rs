@@ -7,15 +7,16 @@ use landfall_api::EvmTerms;
 use landfall_core::Clock;
 use landfall_core::evm::Terms;
 use landfall_core::ledger::Manner;
-use landfall_core::rail::Pace;
+use landfall_core::rail::{Pace, Rail};
 use landfall_rail_evm::fees::Caps;
+use landfall_rail_evm::relayer::{HANDED_OVER, RelayerRail, RelayerSettings, Relayers, Routes};
 use landfall_rail_evm::settings::QUEUES;
 use landfall_rail_evm::{EvmRail, EvmSettings, Finality, Key};
-use landfall_rpc::{Endpoints, Url};
+use landfall_rpc::{Endpoints, Header, HttpTransport, Transport, Url};
 use serde_json::{Value, json};
 
 use super::{Agreement, nodes, number};
-use crate::config::{Config, Secret};
+use crate::config::{Config, Executor, RelayerSpec, Secret};
 use crate::failure::{Failure, Result};
 
 /// Pause before nodes are asked again which chain they serve.
@@ -29,8 +30,8 @@ pub struct Chain<'c> {
     pub rpc_urls: &'c [Url],
     chain_id: Option<u64>,
     signers: &'c [Secret],
-    /// Whether the section's keystore is this chain's.
-    keystore: bool,
+    /// Whether keystore and executor of the section are for this chain.
+    is_first: bool,
     forwarder: Option<landfall_core::evm::Address>,
     finality: Finality,
     window: u64,
@@ -44,7 +45,7 @@ pub fn chains(config: &Config) -> Vec<Chain<'_>> {
         rpc_urls: &evm.rpc_urls,
         chain_id: evm.chain_id,
         signers: &evm.signers,
-        keystore: true,
+        is_first: true,
         forwarder: evm.forwarder,
         finality: evm.finality,
         window: evm.window,
@@ -54,7 +55,7 @@ pub fn chains(config: &Config) -> Vec<Chain<'_>> {
         rpc_urls: &chain.rpc_urls,
         chain_id: chain.chain_id,
         signers: &chain.signers,
-        keystore: false,
+        is_first: false,
         forwarder: chain.forwarder,
         finality: chain.finality.unwrap_or(evm.finality),
         window: chain.window.unwrap_or(evm.window),
@@ -108,7 +109,7 @@ impl Chain<'_> {
         let mut keys = self.signers.iter().enumerate().map(read).collect::<Result<Vec<Key>>>()?;
         let evm = &config.evm;
         let files = (&evm.keystore, &evm.keystore_password_file);
-        if let ((Some(keystore), Some(password)), true) = (files, self.keystore) {
+        if let ((Some(keystore), Some(password)), true) = (files, self.is_first) {
             let password = std::fs::read_to_string(&password.0).map_err(|error| {
                 Failure::Mistaken(format!("evm.keystore_password_file cannot be read ({error})"))
             })?;
@@ -118,11 +119,67 @@ impl Chain<'_> {
         Ok(keys)
     }
 
-    /// Its rail, with such keys as there are: none where transfers are only taken.
+    /// Whoever executes its calls.
+    pub fn executor(
+        &self,
+        config: &Config,
+        chain_id: u64,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<dyn Rail>> {
+        match config.evm.executor {
+            Executor::OpenZeppelin if self.is_first => {
+                Ok(Arc::new(self.relayed(config, chain_id, clock)?))
+            }
+            Executor::OpenZeppelin | Executor::Native => {
+                Ok(Arc::new(self.rail(config, chain_id, clock)?))
+            }
+        }
+    }
+
+    /// Its calls handed over to relayers.
+    fn relayed(
+        &self,
+        config: &Config,
+        chain_id: u64,
+        clock: Arc<dyn Clock>,
+    ) -> Result<RelayerRail> {
+        let mistaken =
+            |error: &dyn std::fmt::Display| Failure::Mistaken(format!("evm.relayers: {error}"));
+        let settings = |relayer: &RelayerSpec| {
+            let routes = match relayer.bare {
+                true => Routes::bare(),
+                false => Routes::openzeppelin(&relayer.id),
+            };
+            let key = relayer.api_key.as_ref().map(|key| format!("Bearer {}", key.expose()));
+            let auth = key.map(|key| Header::new("Authorization", &key)).transpose();
+            Ok(RelayerSettings {
+                auth: auth.map_err(|error| mistaken(&error))?,
+                address: relayer.address.map(landfall_rail_evm::rail::address),
+                ..RelayerSettings::new(&relayer.name, relayer.url.clone(), routes)
+            })
+        };
+        let relayers = config.evm.relayers.iter().map(settings).collect::<Result<Vec<_>>>()?;
+        let transport: Arc<dyn Transport> = Arc::new(HttpTransport::new());
+        let relayers = Relayers::new(relayers, &transport, &clock);
+        let relayers = Arc::new(relayers.map_err(|error| mistaken(&error))?);
+        let (settings, endpoints) =
+            (self.settings(config, chain_id)?, self.endpoints(config, clock.clone())?);
+        let manner = Manner { window: self.window as usize, ..HANDED_OVER };
+        RelayerRail::new(settings, manner, endpoints, relayers, clock)
+            .map_err(|error| Failure::Mistaken(format!("chain {}: {error}", self.name)))
+    }
+
+    /// Its rail, signed here, with such keys as there are: none where transfers are only taken.
     pub fn rail(&self, config: &Config, chain_id: u64, clock: Arc<dyn Clock>) -> Result<EvmRail> {
+        let settings = self.settings(config, chain_id)?;
+        EvmRail::with_or_without_keys(settings, self.endpoints(config, clock.clone())?, clock)
+            .map_err(|error| Failure::Mistaken(format!("chain {}: {error}", self.name)))
+    }
+
+    fn settings(&self, config: &Config, chain_id: u64) -> Result<EvmSettings> {
         let (evm, engine) = (&config.evm, &config.engine);
         let base = EvmSettings::new(self.name, chain_id, self.keys(config)?);
-        let settings = EvmSettings {
+        Ok(EvmSettings {
             forwarder: self.forwarder.map(landfall_rail_evm::rail::address),
             finality: self.finality,
             caps: Caps {
@@ -144,9 +201,7 @@ impl Chain<'_> {
             },
             pace: Pace { pay_retries: number(engine.transfer_retries), ..base.pace },
             ..base
-        };
-        EvmRail::with_or_without_keys(settings, self.endpoints(config, clock.clone())?, clock)
-            .map_err(|error| Failure::Mistaken(format!("chain {}: {error}", self.name)))
+        })
     }
 }
 

@@ -158,7 +158,7 @@ pub async fn start(
     if config.has_evm() {
         for chain in chains(config) {
             let id = chain.id(config, &clock).await?;
-            rails.push(Arc::new(chain.rail(config, id, clock.clone())?));
+            rails.push(chain.executor(config, id, clock.clone())?);
             called.push(chain.terms(id));
         }
     }

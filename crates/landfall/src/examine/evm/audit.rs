@@ -11,6 +11,7 @@ use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use landfall_core::attempt::{CertificateKind, Outcome};
 use landfall_core::evm::Call;
 use landfall_core::ledger::{Ledger as _, Look, RailError};
+use landfall_core::rail::Rail;
 use landfall_core::store::Store;
 use landfall_core::{
     Attempt, AttemptId, Fate, LaneId, Nonce, Purpose, RailName, State, TransferId,
@@ -60,8 +61,9 @@ pub async fn audit(config: &Config, store: &Arc<dyn Store>, show: &Show) -> Resu
     let (mut counts, mut differences) = (Counts::default(), Vec::new());
     for chain in wire::chains(config) {
         let id = chain.id(config, &wire::clock()).await?;
-        let rail = chain.rail(config, id, wire::clock())?;
-        audit_chain(&rail, id, store, &mut counts, &mut differences).await?;
+        let rail = chain.executor(config, id, wire::clock())?;
+        let native = chain.rail(config, id, wire::clock())?;
+        audit_chain((&*rail, &native), id, store, &mut counts, &mut differences).await?;
     }
     if !show.json {
         print(show, &counts, &differences);
@@ -71,7 +73,7 @@ pub async fn audit(config: &Config, store: &Arc<dyn Store>, show: &Show) -> Resu
 }
 
 async fn audit_chain(
-    rail: &EvmRail,
+    (rail, native): (&dyn Rail, &EvmRail),
     chain_id: u64,
     store: &Arc<dyn Store>,
     counts: &mut Counts,
@@ -102,7 +104,7 @@ async fn audit_chain(
     let looked = look(rail, attempts).await?;
     let mut paid: HashMap<TransferId, Vec<String>> = HashMap::new();
     for (attempt, seen) in &looked {
-        judge_attempt(rail, attempt, seen, &transfers, counts, differences);
+        judge_attempt(native, attempt, seen, &transfers, counts, differences);
         if let Look::Landed(landing) = seen {
             let members = attempt.members.iter().zip(&landing.outcomes);
             for (member, _) in members.filter(|(_, outcome)| **outcome == Outcome::Done) {
@@ -122,7 +124,7 @@ fn unreachable_chain(error: RailError) -> Failure {
 /// Open ones first: one that is decided in between is then read again among the decided.
 async fn read_attempts(
     store: &Arc<dyn Store>,
-    rail: &EvmRail,
+    rail: &dyn Rail,
 ) -> Result<BTreeMap<AttemptId, Attempt>> {
     let mut attempts = BTreeMap::new();
     let mut keep = |page: Vec<Attempt>| {
@@ -144,7 +146,7 @@ async fn read_attempts(
 
 /// What the chain shows of each.
 async fn look(
-    rail: &EvmRail,
+    rail: &dyn Rail,
     attempts: BTreeMap<AttemptId, Attempt>,
 ) -> Result<Vec<(Attempt, Look)>> {
     let progress = Progress::new("attempts", 0, attempts.len() as u64);
@@ -163,7 +165,7 @@ async fn look(
 
 /// Whether the chain shows what the store says became of it, and that it does what was asked.
 fn judge_attempt(
-    rail: &EvmRail,
+    native: &EvmRail,
     attempt: &Attempt,
     seen: &Look,
     transfers: &HashMap<TransferId, TransferFact>,
@@ -196,9 +198,11 @@ fn judge_attempt(
         (Some(Fate::Sunk(_)), _) => counts.sunk += 1,
         (None, _) => counts.open += 1,
     }
-    let asked = attempt.members.first().and_then(|id| transfers.get(id));
+    // What was handed over is no transaction of ours to read.
+    let is_ours = native.owns(&attempt.lane);
+    let asked = attempt.members.first().and_then(|id| transfers.get(id)).filter(|_| is_ours);
     if let (Purpose::Pay, Some(asked)) = (attempt.purpose, asked)
-        && !rail.carries(&asked.call, &attempt.bytes)
+        && !native.carries(&asked.call, &attempt.bytes)
     {
         differ("other_content", format!("{hash} does something else than {} asked for", asked.key));
     }

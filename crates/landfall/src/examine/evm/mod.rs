@@ -9,11 +9,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use landfall_core::attempt::Outcome;
 use landfall_core::evm::Work;
-use landfall_core::ledger::{Ledger as _, Look, RailError};
+use landfall_core::ledger::{Look, RailError};
 use landfall_core::rail::Rail;
 use landfall_core::store::Store;
 use landfall_core::{Attempt, LaneId, Payload, RailName};
-use landfall_rail_evm::EvmRail;
 use serde_json::json;
 
 use super::nodes::nodes;
@@ -54,7 +53,7 @@ impl Examiner for Evm {
         let mut findings = Vec::new();
         for chain in wire::chains(config) {
             let id = chain.id(config, &wire::clock()).await?;
-            let rail = chain.rail(config, id, wire::clock())?;
+            let rail = chain.executor(config, id, wire::clock())?;
             let tried = rail.check().await.map_err(|error| match error {
                 RailError::Unavailable(why) => {
                     format!("{}: {why}; are its rpc_urls right and reachable?", chain.name)
@@ -75,7 +74,7 @@ impl Examiner for Evm {
         let mut ledgers: Vec<Arc<dyn LedgerExaminer>> = Vec::new();
         for chain in wire::chains(config) {
             let id = chain.id(config, &wire::clock()).await?;
-            let rail = Arc::new(chain.rail(config, id, wire::clock())?);
+            let rail = chain.executor(config, id, wire::clock())?;
             ledgers.push(Arc::new(Chain { name: chain.name.to_owned(), rail }));
         }
         Ok(ledgers)
@@ -103,7 +102,7 @@ impl Examiner for Evm {
 /// A chain that is configured.
 struct Chain {
     name: String,
-    rail: Arc<EvmRail>,
+    rail: Arc<dyn Rail>,
 }
 
 #[async_trait]
@@ -128,18 +127,24 @@ impl LedgerExaminer for Chain {
     async fn shown(&self, attempt: &Attempt) -> std::result::Result<Shown, RailError> {
         // The nonce first: what used it is then on every node that has that block.
         let used = self.rail.nonce(&attempt.lane).await?;
-        let used = used.ok_or_else(|| RailError::Misconfigured("a chain counts nonces".into()))?;
         let look = match self.rail.look(attempt, true).await? {
             Look::Adrift { sightings, .. } if sightings.is_empty() => {
                 self.rail.inquest(attempt, &[]).await?
             }
             look => look,
         };
-        let waits = format!(
-            "the chain has used {} nonces of its signer up to final block {}, and it has the {}th; \
-             start the relay, which sends it again, outbids it or cancels it",
-            used.nonce, used.final_height, attempt.nonce
-        );
+        let waits = match used {
+            Some(used) => format!(
+                "the chain has used {} nonces of its signer up to final block {}, and it has the \
+                 {}th; start the relay, which sends it again, outbids it or cancels it",
+                used.nonce, used.final_height, attempt.nonce
+            ),
+            None => {
+                "the relayer that it was handed to may have it, and send it when it likes; ask \
+                     it for what it has"
+                    .to_owned()
+            }
+        };
         let (seen, may_land, hash, told) = match &look {
             Look::Landed(landing) => {
                 let paid = landing.outcomes.iter().all(|one| *one == Outcome::Done);
@@ -159,10 +164,14 @@ impl LedgerExaminer for Chain {
             }
             Look::Adrift { .. } => (Seen::Unsettled, Some(waits), None, "not final"),
         };
+        let final_height = match &look {
+            Look::Landed(landing) => landing.block_height,
+            _ => used.map_or(0, |used| used.final_height),
+        };
+        let used = used.map(|used| used.nonce);
         let facts = json!({
-            "transaction": told, "used_nonces": used.nonce, "final_height": used.final_height,
+            "transaction": told, "used_nonces": used, "final_height": final_height,
         });
-        let final_height = used.final_height;
         Ok(Shown { seen, may_land, sighted: None, hash, final_height, facts })
     }
 }
