@@ -86,7 +86,11 @@ pub async fn fill(world: &World) -> Rows {
     let order = NewTransfer { created_ms: AT_MS, ..world.order("5-order") };
     world.accept(order).await;
     world.accept(world.fresh("a payout, which is in neither")).await;
+    rows()
+}
 
+/// What the views show of them.
+fn rows() -> Rows {
     let (created, moved) = ("2025-10-10 10:00:00.789", "2025-10-10 10:00:01.789");
     let (said, hash) = (fault().message, "0xabc");
     let sent = json!({"to": TO, "data": "0xd09de08a", "value": u128::MAX.to_string(),

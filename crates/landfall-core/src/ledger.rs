@@ -234,8 +234,8 @@ pub trait Ledger: Send + Sync + 'static {
         Ok(last)
     }
 
-    /// What [`Ledger::nonce`] says, for all configured lanes, each at a final block, in as few calls as possible. Empty
-    /// where the ledger keeps none.
+    /// What [`Ledger::nonce`] says, for all configured lanes, each at a final block, in as few
+    /// calls as possible. Empty where the ledger keeps none.
     async fn nonces(&self) -> Result<Vec<(LaneId, LedgerNonce)>, RailError>;
 
     /// What of all lanes has been included, in as few calls as possible: `waiting` is everything

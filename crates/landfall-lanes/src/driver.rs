@@ -304,6 +304,19 @@ impl Driver {
         self.vary(held).await
     }
 
+    /// What becomes of a batch that the rail has not signed.
+    fn not_signed(&self, batch: Batch, error: RailError) {
+        match error {
+            RailError::Misconfigured(why) => self.owner().unsignable(batch, &why),
+            RailError::Hopeless(why) => self.owner().hopeless(batch, &why),
+            RailError::Lacking { shortage, why } => {
+                self.owner().shortage(&self.handle.id, shortage, &why);
+                self.owner().returned(batch, &why);
+            }
+            RailError::Unavailable(why) => self.owner().returned(batch, &why),
+        }
+    }
+
     /// Steps 2 to 4: sign, store, and only then let it go.
     pub async fn open(&self, held: &mut HeldLane, mut batch: Batch) -> Option<Leave> {
         loop {
@@ -316,21 +329,8 @@ impl Driver {
             let signed = match self.owner().sign(&batch, &self.handle.id, nonce).await {
                 Ok(signed) if self.may_sign() => signed,
                 Ok(_) => continue,
-                Err(RailError::Misconfigured(why)) => {
-                    self.owner().unsignable(batch, &why);
-                    return None;
-                }
-                Err(RailError::Hopeless(why)) => {
-                    self.owner().hopeless(batch, &why);
-                    return None;
-                }
-                Err(RailError::Lacking { shortage, why }) => {
-                    self.owner().shortage(&self.handle.id, shortage, &why);
-                    self.owner().returned(batch, &why);
-                    return None;
-                }
                 Err(error) => {
-                    self.owner().returned(batch, &error.to_string());
+                    self.not_signed(batch, error);
                     return None;
                 }
             };

@@ -22,6 +22,7 @@ pub mod keys;
 pub mod look;
 pub mod market;
 pub mod node;
+mod preflight;
 pub mod rail;
 pub mod recent;
 pub mod refusal;

@@ -2,8 +2,8 @@
 //!
 //! **Rule:** landed is what a quorum shows in the same block, each of them calling it final.
 //! **Rule:** an attempt is dead only if something else has its nonce in a final block, by a quorum:
-//! a chain takes each nonce of a signer once. What that was is known by its content: if it does what
-//! the attempt was to do, the attempt landed, under a hash that was forgotten.
+//! a chain takes each nonce of a signer once. What that was is known by its content: if it does
+//! what the attempt was to do, the attempt landed, under a hash that was forgotten.
 
 use std::collections::HashSet;
 

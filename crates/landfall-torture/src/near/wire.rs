@@ -20,8 +20,8 @@ use super::network::{Network, node_of};
 use crate::seat::Seat;
 use crate::wire::{Deliver, arrive_late, carry};
 
-/// Whose signatures went bad after they were checked: for ever the same, whoever sends them, so that
-/// nobody has one of them with a good one.
+/// Whose signatures went bad after they were checked: for ever the same, whoever sends them, so
+/// that nobody has one of them with a good one.
 #[derive(Default)]
 pub struct Spoilt(Mutex<BTreeMap<CryptoHash, bool>>);
 

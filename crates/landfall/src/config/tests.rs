@@ -264,12 +264,49 @@ fn keys_come_from_a_file_too() {
 #[test]
 fn a_process_that_only_takes_transfers_reads_nothing_that_signs() {
     let signing = SETTINGS.iter().filter(|setting| setting.signs).map(|setting| setting.name());
-    assert_eq!(signing.collect::<Vec<_>>(), ["near.access_keys", "near.access_keys_file"]);
+    let expected = [
+        "near.access_keys",
+        "near.access_keys_file",
+        "evm.signers",
+        "evm.signers_file",
+        "evm.keystore",
+        "evm.keystore_password_file",
+    ];
+    assert_eq!(signing.collect::<Vec<_>>(), expected);
     let bad = [("RELAY_ACCESS_KEYS", "[no key"), ("LANDFALL_NEAR__ACCESS_KEYS_FILE", "/nowhere")];
     let (_folder, sources) = sources(WHOLE, &bad);
     let config = load(&sources, Need::Take).expect("nobody reads them");
     assert!(config.near.access_keys.is_empty() && config.near.access_keys_file.is_none());
     assert!(load(&sources, Need::Serve).is_err());
+    let chains = r#"[{"name":"base","rpc_urls":["http://127.0.0.1:1"],"signers":["0x11"]}]"#;
+    let own = [("LANDFALL_EVM__RPC_URLS", "http://127.0.0.1:2"), ("LANDFALL_EVM__CHAINS", chains)];
+    let (_folder, sources) = self::sources(WHOLE, &own);
+    let config = load(&sources, Need::Take).expect("nobody wants signers");
+    assert!(config.evm.chains[0].signers.is_empty(), "also where they are in a list");
+}
+
+#[test]
+fn chains_are_read_from_a_section_and_a_list_and_each_names_what_it_lacks() {
+    let chains = r#"[{"name":"base","rpc_urls":["http://127.0.0.1:1"],"signers":["0x11"],
+                      "finality":"3"}, {"name":"main","rpc_urls":["http://127.0.0.1:3"]}]"#;
+    let given = [
+        ("LANDFALL_EVM__RPC_URLS", "http://127.0.0.1:2"),
+        ("LANDFALL_EVM__FORWARDER", "0x5FbDB2315678afecb367f032d93F642f64180aa4"),
+        ("LANDFALL_EVM__FINALITY", "0"),
+        ("LANDFALL_EVM__CHAINS", chains),
+    ];
+    let (_folder, sources) = sources(WHOLE, &given);
+    let told = load(&sources, Need::Serve).unwrap_err().to_string();
+    for part in [
+        "evm.forwarder",
+        "checksum",
+        "evm.finality",
+        "evm.signers",
+        "main has no signers",
+        "has the name of another",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
 }
 
 #[test]

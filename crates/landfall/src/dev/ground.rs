@@ -1,5 +1,5 @@
-//! What a trial stands on: a simulated NEAR, an EVM chain and two account services, kept in its data folder, and
-//! the configuration that names them, written there on every start.
+//! What a trial stands on: a simulated NEAR, an EVM chain and two account services, kept in its
+//! data folder, and the configuration that names them, written there on every start.
 //!
 //! `landfall dev` lays it. A command that is given the same folder by `--data` finds it laid while
 //! dev runs, and lays it for itself when dev has left: the ledger is in the folder, too.

@@ -1,0 +1,68 @@
+//! A call is tried before it is signed: what gas it takes, and whether it can work at all.
+//!
+//! **Rule:** that it can never work is the word of a quorum; anything less is advice.
+
+use alloy_primitives::Address;
+use landfall_core::attempt::Shortage;
+use landfall_core::evm::{self, Call, Work};
+use landfall_core::rail::RailError;
+use landfall_rpc::unavailable;
+
+use crate::encode::Draft;
+use crate::market::reached;
+use crate::node::Tried;
+use crate::rail::EvmRail;
+
+impl EvmRail {
+    /// What gas the call takes; or why it can never work, by the word of a quorum.
+    pub(crate) async fn gas(
+        &self,
+        from: Address,
+        call: &Call,
+        draft: &Draft,
+    ) -> Result<u64, RailError> {
+        let given = match &call.work {
+            Work::Direct(direct) => direct.gas,
+            Work::Gasless(_) => None,
+        };
+        if let (Some(gas), false) = (given, self.settings.preflight) {
+            return Ok(gas);
+        }
+        let quorum = self.nodes.endpoints.quorum();
+        let ask = async |endpoint| self.nodes.try_on(endpoint, from, draft, given).await;
+        let said = self.nodes.ask_quorum(ask).await;
+        let count =
+            |wanted: fn(&Tried) -> bool| said.iter().filter(|one| wanted(&one.fact)).count();
+        let fails = |tried: &Tried| matches!(tried, Tried::Fails { .. });
+        if count(fails) >= quorum {
+            let why = said.iter().find_map(|one| match &one.fact {
+                Tried::Fails { why } => Some(why.clone()),
+                _ => None,
+            });
+            let why = format!("would not succeed: {}", why.unwrap_or_default());
+            return Err(RailError::Hopeless(why));
+        }
+        if let Some(why) = said.iter().find_map(|one| match &one.fact {
+            Tried::Short { why } => Some(why.clone()),
+            _ => None,
+        }) {
+            return Err(RailError::Lacking { shortage: Shortage::Native, why });
+        }
+        let estimates = said.iter().filter_map(|one| match one.fact {
+            Tried::Works { gas } => Some(u128::from(gas)),
+            _ => None,
+        });
+        let estimates: Vec<u128> = estimates.collect();
+        match given {
+            // Preflight's word is advice: what no quorum calls hopeless is tried.
+            Some(gas) if !said.is_empty() => Ok(gas),
+            None if estimates.len() >= quorum => {
+                let estimate = reached(estimates.into_iter(), quorum);
+                let margin = estimate * u128::from(self.settings.gas_margin_percent) / 100;
+                let gas = (estimate + margin).min(u128::from(evm::GAS_MAX));
+                Ok(u64::try_from(gas).unwrap_or(evm::GAS_MAX))
+            }
+            _ => Err(unavailable(format!("{} of {quorum} nodes tried it", said.len()))),
+        }
+    }
+}
