@@ -12,7 +12,7 @@ use landfall_torture::{Failure, Options, run};
 const SEEDS_MAX: u64 = 500;
 
 /// Wounds that worlds show seldom or never, each with the test that falls with it.
-const SHOWN_BY_A_TEST: [(Wound, &str); 8] = [
+const SHOWN_BY_A_TEST: [(Wound, &str); 9] = [
     (
         Wound::BehindIgnored,
         "landfall-engine: a_store_behind_the_marks_that_takes_an_attempt_pays_twice",
@@ -22,6 +22,10 @@ const SHOWN_BY_A_TEST: [(Wound, &str); 8] = [
         "landfall-engine: what_is_stored_and_not_noted_outside_the_store_is_paid_twice",
     ),
     (Wound::RefusedTooLate, "landfall-engine: a_refusal_believed_of_bytes_sent_before_pays_twice"),
+    (
+        Wound::RulesNeverChange,
+        "landfall-sim: fooled::a_refusal_for_gas_that_counts_as_certain_pays_twice",
+    ),
     (
         Wound::VetoIgnored,
         "landfall-rail-near: a_veto_that_is_ignored_sinks_what_was_seen_in_a_final_block",
