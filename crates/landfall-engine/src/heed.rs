@@ -81,6 +81,7 @@ impl Runner {
             self.unfunded.lock().served(&attempt.lane);
             return self.troubles.lock().serve(attempt.purpose, members, height, now_ms);
         }
+        let back = self.troubles.lock().of(attempt.purpose).landed(now_ms);
         for ((member, step), outcome) in members.iter().zip(moves).zip(&landing.outcomes) {
             match outcome {
                 Outcome::RelayFault { shortage, message }
@@ -105,7 +106,7 @@ impl Runner {
         }
         // A probe that failed by its own fault tells nothing of others.
         self.troubles.lock().of(attempt.purpose).forgot(&attempt.members);
-        Vec::new()
+        back
     }
 
     /// A failed attempt named this member, and its move says when it may go again.

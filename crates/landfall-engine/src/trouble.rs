@@ -160,6 +160,8 @@ struct Offender {
 #[derive(Debug)]
 struct Pause {
     reason: String,
+    /// The ledger does not even take what is signed.
+    refused: bool,
     until_ms: u64,
     /// On its way, and when it counts as lost: somebody else may have taken its lane.
     probe: Option<(TransferId, u64)>,
@@ -334,7 +336,8 @@ impl Trouble {
         let reason = self.remedies.describe(shortage, message);
         let until_ms = now_ms + schedule::pause_ms(settings, self.pauses);
         self.pauses += 1;
-        self.pause = Some(Pause { reason, until_ms, probe: None });
+        let refused = shortage == Shortage::Refused;
+        self.pause = Some(Pause { reason, refused, until_ms, probe: None });
     }
 
     fn serve(&mut self, members: &[Transfer], height: u64, now_ms: u64) -> Vec<TransferId> {
@@ -354,6 +357,16 @@ impl Trouble {
         }
         back.retain(|id| !members.iter().any(|member| member.id == *id));
         back
+    }
+
+    /// An attempt is in a block, whatever became of its members: the ledger takes what is signed.
+    /// Else who always fails by its own fault would do so for ever uncharged, if nobody is left
+    /// who could be served. Returns who can be tried again at once.
+    pub fn landed(&mut self, now_ms: u64) -> Vec<TransferId> {
+        match &self.pause {
+            Some(pause) if pause.refused => self.resume(now_ms),
+            _ => Vec::new(),
+        }
     }
 
     /// Ends the pause. Who failed during it may have failed because of it.

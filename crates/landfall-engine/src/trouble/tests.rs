@@ -68,6 +68,20 @@ fn three_receivers_with_nobody_served_in_between_are_everybody() {
     assert_eq!(troubles.gate(Purpose::Pay, 0), Gate::Open);
 }
 
+/// Its members may fail, each by its own fault, and there may be no others.
+#[test]
+fn a_pause_for_refusals_ends_with_whatever_lands_and_no_other_pause_does() {
+    let mut troubles = Troubles::default();
+    let (mut trouble, bad) = (Trouble::default(), payout(1, "bad.near"));
+    for (shortage, ends) in [(Shortage::Refused, true), (Shortage::Contract, false)] {
+        troubles.of(Purpose::Prepare).pause(shortage, "no", 0, &settings());
+        assert!(troubles.of(Purpose::Prepare).is_everybodys(&bad, false));
+        assert_eq!(troubles.of(Purpose::Prepare).landed(0), []);
+        assert_eq!(troubles.of(Purpose::Prepare).is_everybodys(&bad, false), !ends);
+    }
+    assert_eq!(trouble.landed(0), [], "there is none to end");
+}
+
 #[test]
 fn a_member_that_failed_before_tells_nothing_of_others() {
     let mut troubles = after_naming(2);
