@@ -16,7 +16,7 @@ use landfall_core::{Attempt, Clock, Fate, LaneId, Nonce, RailName, Transfer};
 use crate::checkers::{Broken, Evidence, Payment};
 use crate::clients::Wish;
 use crate::enumerate::Scenario;
-use crate::plan::Plan;
+use crate::plan::{Fault, Plan};
 use crate::seat::{Dice, Seat};
 use crate::{internal, near};
 
@@ -24,6 +24,12 @@ use crate::{internal, near};
 pub struct Kind {
     /// How many wishes its clients have.
     pub wishes: fn(&Plan) -> usize,
+    /// What can be switched off.
+    pub faults: &'static [Fault],
+    /// A request may arrive as late as this at most, where that matters.
+    pub late_max_ms: fn(&Plan) -> Option<u64>,
+    /// How much there is of it, for people.
+    pub describe: fn(&Plan) -> String,
     /// Small worlds whose every crash is enumerated.
     pub scenarios: &'static [Scenario],
     /// MUST be called inside the world's runtime.

@@ -2,10 +2,13 @@
 //!
 //! | file | holds |
 //! |---|---|
+//! | [`plan`] | how much there is of everything, and what goes wrong |
 //! | `services` | the books behind the real routes, and one instance's way to them |
 //! | `weather` | what strikes them, tick by tick |
 //! | `operator` | what is decided by hand |
 //! | `books` | what must hold of their records |
+
+pub mod plan;
 
 mod books;
 mod operator;
@@ -22,6 +25,8 @@ use landfall_core::store::Store;
 use landfall_core::{Clock, Payload, RailName, Transfer};
 use landfall_ledger::{Key, ReqId};
 
+pub use plan::InternalPlan;
+
 use crate::checkers::{Broken, Evidence, Payment};
 use crate::clients::Wish;
 use crate::enumerate::Scenario;
@@ -36,7 +41,10 @@ use weather::Weather;
 const USER_FUNDS: u64 = 1_000;
 
 pub const KIND: Kind = Kind {
-    wishes: |plan| plan.moves,
+    wishes: |plan| plan.internal.moves,
+    faults: &plan::FAULTS,
+    late_max_ms: |plan| plan.internal.late_max_ms(),
+    describe: |plan| plan.internal.describe(),
     scenarios: &SCENARIOS,
     build: |ground| Box::new(InternalPart::new(ground)),
 };
@@ -51,7 +59,9 @@ const SCENARIOS: [Scenario; 2] = [
 ];
 
 fn one_move() -> Plan {
-    Plan { transfers: 0, moves: 1, users: 1, ..Plan::calm(7) }
+    let mut plan = Plan::calm(7);
+    (plan.near.payouts, plan.internal.moves) = (0, 1);
+    plan
 }
 
 pub struct InternalPart {
@@ -79,7 +89,7 @@ impl Part for InternalPart {
 
     /// Gives every user something to move.
     fn prepare(&self) {
-        for user in 1..=self.plan.users as u64 {
+        for user in 1..=self.plan.internal.users as u64 {
             for service in 0..NAMES.len() {
                 let amount = NonZeroU64::MIN.saturating_add(self.dice.between(0, USER_FUNDS));
                 self.services.fund(service, user, amount);
@@ -88,7 +98,7 @@ impl Part for InternalPart {
     }
 
     fn wish(&self, number: usize) -> Wish {
-        let user = self.dice.between(1, self.plan.users as u64);
+        let user = self.dice.between(1, self.plan.internal.users as u64);
         let amount = self.dice.between(1, USER_FUNDS / 2);
         let key = ReqId(u128::from(self.plan.seed) << 64 | number as u128).to_string();
         let order = services::order(number % NAMES.len(), user, amount);
@@ -97,7 +107,7 @@ impl Part for InternalPart {
 
     fn fit(&self, seat: &Arc<Seat>, clock: &Arc<dyn Clock>) -> Option<Fitted> {
         let courier = || services::rail(seat, &self.services, clock);
-        (self.plan.moves > 0).then(|| Fitted::Courier(Arc::new(courier())))
+        (self.plan.internal.moves > 0).then(|| Fitted::Courier(Arc::new(courier())))
     }
 
     async fn strike(&mut self, tick: u64) {
@@ -120,7 +130,7 @@ impl Part for InternalPart {
 
     /// What services have forgotten, by their statements.
     async fn decide(&self, store: &dyn Store, seat: &Arc<Seat>, now_ms: u64) -> Vec<String> {
-        if self.plan.dedupe_window_ms().is_none() {
+        if self.plan.internal.dedupe_window_ms().is_none() {
             return Vec::new();
         }
         let courier = services::rail(seat, &self.services, &self.clock);

@@ -166,7 +166,7 @@ impl Services {
         if service.down.load(Ordering::Relaxed) {
             return Err(none());
         }
-        if let Some(window_ms) = self.plan.dedupe_window_ms() {
+        if let Some(window_ms) = self.plan.internal.dedupe_window_ms() {
             service.book.forget_before(self.clock.now_ms().saturating_sub(window_ms));
         }
         let answer = match self.moody(index, &asked).await {
@@ -188,7 +188,7 @@ impl Services {
         let is_call = asked.method == Method::Post;
         if recorded.is_some() {
             let duplicate = is_call && recorded == Some(Outcome::Done);
-            let refused = duplicate && self.dice.strikes(self.plan.duplicate_refused);
+            let refused = duplicate && self.dice.strikes(self.plan.internal.duplicate_refused);
             // Only what is asked for on the same terms: others are a conflict.
             let answer = self.act(service, asked.clone()).await;
             let done = answer.status == 200;
@@ -221,8 +221,8 @@ impl Services {
             return;
         }
         let refused = match subject.1 {
-            Verb::Commit => self.plan.commit_refused,
-            Verb::Rollback => self.plan.rollback_refused,
+            Verb::Commit => self.plan.internal.commit_refused,
+            Verb::Rollback => self.plan.internal.rollback_refused,
             Verb::Fund | Verb::Withdraw | Verb::Deposit => 0.0,
         };
         let now_ms = self.clock.now_ms();
@@ -231,7 +231,7 @@ impl Services {
             let lasts_ms = self.dice.between(0, 1) * self.dice.between(1, REFUSES_MAX_MS);
             let mood = Mood::Refuses { until_ms: now_ms + lasts_ms };
             service.moods.lock().insert(subject, mood);
-        } else if self.dice.strikes(self.plan.service_works) {
+        } else if self.dice.strikes(self.plan.internal.works) {
             let mood = Mood::Works { since_ms: now_ms };
             service.moods.lock().insert(subject, mood);
             tokio::spawn(self.clone().work(index, subject, mood, asked.clone()));
@@ -247,7 +247,7 @@ impl Services {
         asked: HttpRequest,
     ) {
         self.late.fetch_add(1, Ordering::Relaxed);
-        let ms = self.dice.between(1, self.plan.works_max_ms());
+        let ms = self.dice.between(1, self.plan.internal.works_max_ms());
         self.clock.sleep(Duration::from_millis(ms)).await;
         let service = &self.all[index];
         let is_still = service.moods.lock().get(&subject) == Some(&mood);
@@ -306,7 +306,7 @@ pub fn order(source: usize, user_id: u64, amount: u64) -> Order {
 /// The real rail in a seat.
 pub fn rail(seat: &Arc<Seat>, services: &Arc<Services>, clock: &Arc<dyn Clock>) -> InternalRail {
     let line = Arc::new(FaultyLine { seat: seat.clone(), inner: services.clone() });
-    let window_ms = seat.plan.dedupe_window_ms();
+    let window_ms = seat.plan.internal.dedupe_window_ms();
     let service = |(name, kind): (&str, Kind)| -> Arc<dyn ServiceAdapter> {
         let base = Url::parse(&format!("http://{name}")).expect("a well-formed address");
         let settings = HttpSettings::new(name, base, kind == Kind::Freeze, window_ms);
@@ -324,7 +324,7 @@ struct FaultyLine {
 impl FaultyLine {
     /// Whether the service ends right after it has acted, before it has answered.
     async fn dies_acting(&self, asked: &HttpRequest) -> bool {
-        if !self.seat.dice.strikes(self.seat.plan.service_crash) {
+        if !self.seat.dice.strikes(self.seat.plan.internal.crash) {
             return false;
         }
         let done = self.inner.serve(asked.clone(), Duration::ZERO).await;
@@ -354,7 +354,8 @@ impl Transport for FaultyLine {
             return Err(wire::lost("injected: the service ended"));
         }
         let is_call = request.method == Method::Post;
-        let (inner, twice) = (self.inner.clone(), self.seat.dice.strikes(plan.request_twice));
+        let (inner, twice) =
+            (self.inner.clone(), self.seat.dice.strikes(plan.internal.request_twice));
         let deliver: Deliver = Arc::new(move |patience| {
             let (inner, request) = (inner.clone(), request.clone());
             Box::pin(async move {
@@ -366,7 +367,7 @@ impl Transport for FaultyLine {
             })
         });
         let late = Some(&self.inner.late);
-        if is_call && self.seat.dice.strikes(plan.called_late) {
+        if is_call && self.seat.dice.strikes(plan.internal.called_late) {
             return Err(wire::arrive_late(&self.seat, timeout, deliver, late).await);
         }
         wire::carry(&self.seat, (&name, number), timeout, deliver, late).await

@@ -41,7 +41,7 @@ impl Weather {
                 self.services.set_down(service, false);
                 self.service_until[service] = None;
             } else if self.service_until[service].is_none()
-                && self.dice.strikes(self.plan.service_down / 4.0)
+                && self.dice.strikes(self.plan.internal.down / 4.0)
             {
                 self.services.crash(service);
                 self.services.set_down(service, true);
@@ -51,7 +51,7 @@ impl Weather {
                 self.services.set_mute(service, false);
                 self.mute_until[service] = None;
             } else if self.mute_until[service].is_none()
-                && self.dice.strikes(self.plan.service_mute / 4.0)
+                && self.dice.strikes(self.plan.internal.mute / 4.0)
             {
                 self.services.set_mute(service, true);
                 self.mute_until[service] = Some(tick + self.dice.between(4, MUTE_TICKS));
@@ -60,9 +60,9 @@ impl Weather {
         for (service, user) in self.overdue_blocks(tick) {
             self.services.block(service, user, false).await;
         }
-        if self.dice.strikes(self.plan.account_blocked / 4.0) {
+        if self.dice.strikes(self.plan.internal.account_blocked / 4.0) {
             let service = self.dice.between(0, NAMES.len() as u64 - 1) as usize;
-            let user = self.dice.between(1, self.plan.users as u64);
+            let user = self.dice.between(1, self.plan.internal.users as u64);
             self.services.block(service, user, true).await;
             self.blocked.insert((service, user), tick + self.dice.between(4, TROUBLE_TICKS));
         }

@@ -39,8 +39,9 @@ use near_primitives::transaction::SignedTransaction;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use super::plan::Lies;
 use crate::near::network::{Honest, Liar, Network};
-use crate::plan::{Lies, Plan};
+use crate::plan::Plan;
 use crate::seat::Dice;
 use forge::{Tale, Told};
 
@@ -102,7 +103,7 @@ impl Liars {
             kept_back: Arc::default(),
             memory: Mutex::default(),
         });
-        for node in (0..plan.nodes).filter(|node| plan.lies_at(*node)) {
+        for node in (0..plan.near.nodes).filter(|node| plan.near.lies_at(*node)) {
             network.node(node, |switch| switch.liar = Some(liars.clone()));
         }
         liars
@@ -144,7 +145,7 @@ impl Liars {
             PassedOn::AtOnce => network.ledger.lock().submit(signed.clone()),
             PassedOn::Later => {
                 let after_ms = self.dice.between(100, KEPT_BACK_MS);
-                let landed_ms = LANDING_BLOCKS * self.plan.block_ms;
+                let landed_ms = LANDING_BLOCKS * self.plan.near.block_ms;
                 let (clock, signed) = (self.clock.clone(), signed.clone());
                 let (network, kept_back) = (self.network.clone(), self.kept_back.clone());
                 kept_back.fetch_add(1, Ordering::Relaxed);

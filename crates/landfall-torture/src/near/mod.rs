@@ -2,6 +2,7 @@
 //!
 //! | file | holds |
 //! |---|---|
+//! | [`plan`] | how much there is of everything, and what goes wrong |
 //! | [`network`] | the nodes of one ledger, with a switch each for what is wrong with them |
 //! | `wire` | one instance's way to them |
 //! | `weather` | what strikes nodes and ledger, tick by tick |
@@ -11,6 +12,7 @@
 //! | [`world`] | a relay and its ledger without chance, for tests that fool it in one way |
 
 pub mod network;
+pub mod plan;
 pub mod world;
 
 mod checks;
@@ -34,6 +36,7 @@ use landfall_sim_near::server::{CHAIN_ID, RELAY, TOKEN};
 use near_crypto::SecretKey;
 
 pub use network::{Honest, Liar, Lie, Network, Switch};
+pub use plan::NearPlan;
 pub use world::{World, WorldConfig};
 
 use crate::checkers::{Broken, Evidence, Payment};
@@ -52,7 +55,10 @@ const RELAY_NEAR: u128 = 1_000_000 * 10u128.pow(24);
 const RELAY_TOKENS: u128 = 10u128.pow(30);
 
 pub const KIND: Kind = Kind {
-    wishes: |plan| plan.transfers,
+    wishes: |plan| plan.near.payouts,
+    faults: &plan::FAULTS,
+    late_max_ms: |plan| plan.near.late_max_ms(),
+    describe: |plan| plan.near.describe(),
     scenarios: &SCENARIOS,
     build: |ground| Box::new(NearPart::new(ground)),
 };
@@ -63,23 +69,22 @@ const POISON: &str = "poison";
 const FENCE: &str = "fence";
 
 const SCENARIOS: [Scenario; 6] = [
-    Scenario::new("one transfer", || Plan { transfers: 1, receivers: 1, ..Plan::calm(7) }),
-    Scenario::new(POISON, || Plan { transfers: 8, receivers: 4, ..Plan::calm(7) }),
+    Scenario::new("one transfer", || calm(1, 1)),
+    Scenario::new(POISON, || calm(8, 4)),
     // Many transfers wait for the registration of one receiver.
-    Scenario::new("waiters", || Plan { transfers: 6, receivers: 1, ..Plan::calm(7) }),
+    Scenario::new("waiters", || calm(6, 1)),
     // A second instance takes the lanes over.
-    Scenario::new("takeover", || Plan {
-        transfers: 3,
-        receivers: 2,
-        instances: 2,
-        ..Plan::calm(7)
-    })
-    .with_crash_at(6),
-    Scenario::new(FENCE, || Plan { transfers: 2, storm_ms: 30_000, ..Plan::calm(7) }),
+    Scenario::new("takeover", || Plan { instances: 2, ..calm(3, 2) }).with_crash_at(6),
+    Scenario::new(FENCE, || Plan { storm_ms: 30_000, ..calm(2, 1) }),
     // The instance is told to leave, and started again.
-    Scenario::new("shutdown", || Plan { transfers: 4, receivers: 2, ..Plan::calm(7) })
-        .with_stop_at(8),
+    Scenario::new("shutdown", || calm(4, 2)).with_stop_at(8),
 ];
+
+fn calm(payouts: usize, receivers: usize) -> Plan {
+    let mut plan = Plan::calm(7);
+    (plan.near.payouts, plan.near.receivers) = (payouts, receivers);
+    plan
+}
 
 pub struct NearPart {
     plan: Arc<Plan>,
@@ -93,10 +98,11 @@ pub struct NearPart {
 impl NearPart {
     fn new(ground: &Ground) -> NearPart {
         let (plan, dice) = (ground.plan.clone(), ground.dice.clone());
-        let keys: Vec<SecretKey> = (0..plan.keys).map(|key| keys::secret_key(0, key)).collect();
+        let keys: Vec<SecretKey> =
+            (0..plan.near.keys).map(|key| keys::secret_key(0, key)).collect();
         let ledger = Ledger::new(genesis(&plan, &keys));
-        let network = Arc::new(Network::new(ledger, plan.nodes, ground.clock.clone()));
-        tokio::spawn(network.clone().make_blocks(plan.block_ms));
+        let network = Arc::new(Network::new(ledger, plan.near.nodes, ground.clock.clone()));
+        tokio::spawn(network.clone().make_blocks(plan.near.block_ms));
         let liars = Liars::settle(&plan, &dice, &ground.clock, &network);
         let weather =
             Weather::new(plan.clone(), dice.clone(), network.clone(), liars, keys.clone());
@@ -114,19 +120,19 @@ impl Part for NearPart {
         let (dice, plan) = (&self.dice, &self.plan);
         let receiver = match dice.strikes(plan.near.spurned) {
             true => SPURNED[dice.between(0, 1) as usize].0.to_owned(),
-            false => format!("r{}.near", dice.between(0, plan.receivers as u64 - 1)),
+            false => format!("r{}.near", dice.between(0, plan.near.receivers as u64 - 1)),
         };
         let amount = u128::from(dice.between(1, 1_000));
         wish(format!("k{number}"), &receiver, amount, plan.store_rollback > 0.0)
     }
 
     fn fit(&self, seat: &Arc<Seat>, clock: &Arc<dyn Clock>) -> Option<Fitted> {
-        if self.plan.transfers == 0 {
+        if self.plan.near.payouts == 0 {
             return None;
         }
         let (inner, spoilt) = (self.network.clone(), self.spoilt.clone());
         let wire = FaultyWire { seat: seat.clone(), inner, spoilt };
-        let urls = (0..self.plan.nodes)
+        let urls = (0..self.plan.near.nodes)
             .map(|node| Url::parse(&format!("http://node{node}")).expect("a well-formed address"));
         let endpoints =
             Endpoints::new(urls.collect(), Arc::new(wire), clock.clone(), Default::default())
@@ -135,7 +141,7 @@ impl Part for NearPart {
         let keys = keys.map(|key| Key::parse(&key.to_string()).expect("a well-formed key"));
         let mut settings = NearSettings::new(CHAIN_ID, TOKEN, RELAY, keys.collect());
         (settings.manner.fence_after_ms, settings.manner.finality_ms) = (15_000, 15_000);
-        settings.manner.window = self.plan.window;
+        settings.manner.window = self.plan.near.window;
         settings.pace = pace_of(&self.plan);
         let rail = NearRail::new(settings, endpoints, clock.clone()).expect("a sound rail");
         Some(Fitted::Rail(Arc::new(rail)))
@@ -189,7 +195,7 @@ impl Part for NearPart {
     }
 
     fn lies_at(&self, endpoint: &str) -> bool {
-        Url::parse(endpoint).is_ok_and(|url| self.plan.lies_at(node_of(&url)))
+        Url::parse(endpoint).is_ok_and(|url| self.plan.near.lies_at(node_of(&url)))
     }
 
     fn may_fail(&self, transfer: &Transfer) -> bool {
@@ -223,7 +229,7 @@ fn wish(key: String, receiver: &str, amount: u128, may_be_forgotten: bool) -> Wi
 /// Small batches, where many are to be on their way at once, and few retries for receivers that can
 /// never be registered.
 fn pace_of(plan: &Plan) -> Pace {
-    let batch_max = match plan.window {
+    let batch_max = match plan.near.window {
         1 => 100,
         _ if plan.bursts_ms > 0 => 2,
         _ => 8,
@@ -240,6 +246,6 @@ fn genesis(plan: &Plan, keys: &[SecretKey]) -> Genesis {
         relay_keys: keys.iter().map(SecretKey::public_key).collect(),
         relay_near: RELAY_NEAR,
         relay_tokens: RELAY_TOKENS,
-        settings: Settings { validity_blocks: plan.validity_blocks, ..Settings::default() },
+        settings: Settings { validity_blocks: plan.near.validity_blocks, ..Settings::default() },
     }
 }

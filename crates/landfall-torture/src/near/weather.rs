@@ -85,7 +85,7 @@ impl Weather {
             network.set_patience(plan.near.impatient_ms);
         }
         Weather {
-            node_until: vec![None; plan.nodes],
+            node_until: vec![None; plan.near.nodes],
             black_out_until: None,
             amnesia_until: None,
             plan,
@@ -123,12 +123,12 @@ impl Weather {
     }
 
     fn strike_nodes(&mut self, tick: u64) {
-        for node in (0..self.plan.nodes).filter(|node| !self.plan.shelters(*node)) {
+        for node in (0..self.plan.near.nodes).filter(|node| !self.plan.near.shelters(*node)) {
             if self.node_until[node].is_some_and(|until| tick >= until) {
                 self.network.node(node, |switch| *switch = switch.untroubled());
                 self.node_until[node] = None;
             } else if self.node_until[node].is_none()
-                && self.dice.strikes(self.plan.node_trouble / 4.0)
+                && self.dice.strikes(self.plan.near.node_trouble / 4.0)
             {
                 let lag_blocks = self.dice.between(0, LAG_BLOCKS);
                 let forgets = self.dice.between(0, 2) == 0;
@@ -142,14 +142,16 @@ impl Weather {
         if self.black_out_until.is_some_and(|until| tick >= until) {
             self.unsheltered(|switch| switch.down = false);
             self.black_out_until = None;
-        } else if self.black_out_until.is_none() && self.dice.strikes(self.plan.black_out / 4.0) {
+        } else if self.black_out_until.is_none()
+            && self.dice.strikes(self.plan.near.black_out / 4.0)
+        {
             self.unsheltered(|switch| switch.down = true);
             self.black_out_until = Some(tick + self.dice.between(4, DOWN_TICKS));
         }
         if self.amnesia_until.is_some_and(|until| tick >= until) {
             self.unsheltered(|switch| (switch.amnesic, switch.without_outcomes) = (false, false));
             self.amnesia_until = None;
-        } else if self.amnesia_until.is_none() && self.dice.strikes(self.plan.amnesia / 4.0) {
+        } else if self.amnesia_until.is_none() && self.dice.strikes(self.plan.near.amnesia / 4.0) {
             let all = self.dice.between(0, 1) == 0;
             self.unsheltered(|switch| (switch.amnesic, switch.without_outcomes) = (all, !all));
             self.amnesia_until = Some(tick + self.dice.between(4, AMNESIA_TICKS));
@@ -157,31 +159,31 @@ impl Weather {
     }
 
     fn unsheltered(&self, change: impl Fn(&mut Switch)) {
-        for node in (0..self.plan.nodes).filter(|node| !self.plan.shelters(*node)) {
+        for node in (0..self.plan.near.nodes).filter(|node| !self.plan.near.shelters(*node)) {
             self.network.node(node, &change);
         }
     }
 
     fn strike_chain(&mut self) {
         let (dice, plan) = (self.dice.clone(), self.plan.clone());
-        if dice.strikes(plan.reorg / 4.0) {
+        if dice.strikes(plan.near.reorg / 4.0) {
             self.network.reorg(dice.between(1, 2), dice.between(0, 1) == 0);
         }
-        if dice.strikes(plan.included_invalid / 4.0) {
+        if dice.strikes(plan.near.included_invalid / 4.0) {
             let refusals = Refusals { count: dice.between(1, 2), again: dice.between(0, 1) == 0 };
             self.network.ledger.lock().refuse_included(refusals);
         }
-        if dice.strikes(plan.unregister / 4.0) {
-            let account = format!("r{}.near", dice.between(0, plan.receivers as u64 - 1));
+        if dice.strikes(plan.near.unregister / 4.0) {
+            let account = format!("r{}.near", dice.between(0, plan.near.receivers as u64 - 1));
             let account_id = account.parse().expect("a well-formed account id");
             self.network.ledger.lock().decree(Decree::Unregister { account_id });
         }
-        if dice.strikes(plan.foreign / 4.0) {
-            let index = dice.between(0, plan.keys as u64 - 1) as usize;
+        if dice.strikes(plan.near.foreign / 4.0) {
+            let index = dice.between(0, plan.near.keys as u64 - 1) as usize;
             self.use_key(index);
             self.keys_used += 1;
         }
-        if dice.strikes(plan.drain / 4.0) {
+        if dice.strikes(plan.near.drain / 4.0) {
             let near = dice.between(0, 1) * 10u64.pow(18);
             let amount = u128::from(near) * 10u128.pow(3);
             self.network.ledger.lock().decree(Decree::SetNear { account_id: relay(), amount });
@@ -214,7 +216,7 @@ impl Weather {
     }
 
     fn strike_memories(&mut self, tick: u64) {
-        let forgetful = self.plan.forgetful_at();
+        let forgetful = self.plan.near.forgetful_at();
         if self.forgetful_until.is_some_and(|until| tick >= until) {
             self.network.node(forgetful, |switch| {
                 (switch.amnesic, switch.without_outcomes) = (false, false);
@@ -227,7 +229,7 @@ impl Weather {
             });
             self.forgetful_until = Some(self.lasting(tick));
         }
-        for node in (0..self.plan.nodes).filter(|node| !self.plan.shelters(*node)) {
+        for node in (0..self.plan.near.nodes).filter(|node| !self.plan.near.shelters(*node)) {
             if self.strikes(self.plan.near.collected) {
                 let blocks = self.plan.near.history_blocks;
                 self.network.node(node, |switch| switch.history_blocks = Some(blocks));
@@ -260,7 +262,7 @@ impl Weather {
         let height = self.network.ledger.lock().height();
         let Some((account_id, since)) = self.blinking.take() else {
             if self.strikes(self.plan.near.blink) {
-                let number = self.dice.between(0, self.plan.receivers as u64 - 1);
+                let number = self.dice.between(0, self.plan.near.receivers as u64 - 1);
                 let account_id: AccountId =
                     format!("r{number}.near").parse().expect("a well-formed account id");
                 let decree = Decree::Unregister { account_id: account_id.clone() };
@@ -346,7 +348,7 @@ mod tests {
             let (plan, dice) = (Arc::new(plan), Arc::new(Dice::new(1)));
             let base: Arc<dyn Clock> = Arc::new(TimerClock::starting_at(START_MS));
             let ledger = Ledger::new(genesis(&plan, &[]));
-            let network = Arc::new(Network::new(ledger, plan.nodes, base.clone()));
+            let network = Arc::new(Network::new(ledger, plan.near.nodes, base.clone()));
             let liars = Liars::settle(&plan, &dice, &base, &network);
             let mut chaos = Weather::new(plan, dice, network.clone(), liars, Vec::new());
             let is_conserved =

@@ -69,7 +69,7 @@ impl Transport for FaultyWire {
         let name = format!("{} {}", url.origin(), rpc::method_of(&request));
         let number = self.seat.before(&name).await;
         // What it is asked it must be able to answer. What it is given to pass on may be lost.
-        if self.seat.plan.shelters(node_of(url)) && rpc::method_of(&request) != "send_tx" {
+        if self.seat.plan.near.shelters(node_of(url)) && rpc::method_of(&request) != "send_tx" {
             let answer = self.inner.post(url, body, timeout).await;
             self.seat.after(&name, number).await;
             return answer;

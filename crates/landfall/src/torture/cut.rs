@@ -1,6 +1,7 @@
 //! A plan made smaller: faults switched off, fewer of everything. And how a failing one is cut down
 //! to the shortest that still fails the same way.
 
+use landfall_torture::plan::Fault;
 use landfall_torture::{Failure, Plan, Report, run_plan};
 
 use super::{options, plan_of};
@@ -14,72 +15,6 @@ const SEARCH_MS: u64 = 120_000;
 const THROWS: u64 = 6;
 /// A storm shorter than this hardly begins.
 const STORM_MIN_S: u64 = 5;
-
-type Rate = fn(&mut Plan) -> &mut f64;
-
-/// The faults by the names of `--without`.
-const FAULTS: &[(&str, Rate)] = &[
-    ("crash", |plan| &mut plan.crash),
-    ("crash-at-call", |plan| &mut plan.crash_at_call),
-    ("freeze", |plan| &mut plan.freeze),
-    ("clock-jump", |plan| &mut plan.clock_jump),
-    ("store-fails-before", |plan| &mut plan.store_fails_before),
-    ("store-fails-after", |plan| &mut plan.store_fails_after),
-    ("store-slow", |plan| &mut plan.store_slow),
-    ("store-rollback", |plan| &mut plan.store_rollback),
-    ("hint-lost", |plan| &mut plan.hint_lost),
-    ("hint-twice", |plan| &mut plan.hint_twice),
-    ("request-lost", |plan| &mut plan.request_lost),
-    ("answer-lost", |plan| &mut plan.answer_lost),
-    ("request-late", |plan| &mut plan.request_late),
-    ("rate-limited", |plan| &mut plan.rate_limited),
-    ("server-error", |plan| &mut plan.server_error),
-    ("garbage", |plan| &mut plan.garbage),
-    ("node-trouble", |plan| &mut plan.node_trouble),
-    ("black-out", |plan| &mut plan.black_out),
-    ("amnesia", |plan| &mut plan.amnesia),
-    ("reorg", |plan| &mut plan.reorg),
-    ("foreign", |plan| &mut plan.foreign),
-    ("included-invalid", |plan| &mut plan.included_invalid),
-    ("unregister", |plan| &mut plan.unregister),
-    ("drain", |plan| &mut plan.drain),
-    ("forgetful", |plan| &mut plan.near.forgetful),
-    ("collected", |plan| &mut plan.near.collected),
-    ("included-again", |plan| &mut plan.near.included_again),
-    ("blink", |plan| &mut plan.near.blink),
-    ("tokens-drained", |plan| &mut plan.near.tokens_drained),
-    ("gas-low", |plan| &mut plan.near.gas_low),
-    ("spoilt", |plan| &mut plan.near.spoilt),
-    ("sent-late", |plan| &mut plan.near.sent_late),
-    ("spurned", |plan| &mut plan.near.spurned),
-    ("lying", |plan| &mut plan.near.lying),
-    ("lie-refused", |plan| &mut plan.near.lies.refused),
-    ("lie-done", |plan| &mut plan.near.lies.done),
-    ("lie-reverted", |plan| &mut plan.near.lies.reverted),
-    ("lie-included", |plan| &mut plan.near.lies.included),
-    ("lie-unknown", |plan| &mut plan.near.lies.unknown),
-    ("lie-other", |plan| &mut plan.near.lies.other),
-    ("lie-nonces", |plan| &mut plan.near.lies.nonces),
-    ("lie-heights", |plan| &mut plan.near.lies.heights),
-    ("lie-chunks", |plan| &mut plan.near.lies.chunks),
-    ("lie-contract", |plan| &mut plan.near.lies.contract),
-    ("lie-chain", |plan| &mut plan.near.lies.chain),
-    ("lie-replay", |plan| &mut plan.near.lies.replay),
-    ("service-crash", |plan| &mut plan.service_crash),
-    ("service-down", |plan| &mut plan.service_down),
-    ("account-blocked", |plan| &mut plan.account_blocked),
-    ("rollback-refused", |plan| &mut plan.rollback_refused),
-    ("commit-refused", |plan| &mut plan.commit_refused),
-    ("service-works", |plan| &mut plan.service_works),
-    ("request-twice", |plan| &mut plan.request_twice),
-    ("duplicate-refused", |plan| &mut plan.duplicate_refused),
-    ("service-mute", |plan| &mut plan.service_mute),
-    ("called-late", |plan| &mut plan.called_late),
-    ("dedupe-window", |plan| &mut plan.dedupe_window_s),
-    ("mind-changed", |plan| &mut plan.mind_changed),
-    ("store-back-at-call", |plan| &mut plan.store_back_at_call),
-    ("store-back-in-place", |plan| &mut plan.store_back_in_place),
-];
 
 /// What is taken away from the plan of a seed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -96,9 +31,9 @@ pub struct Cut {
 impl Cut {
     pub fn of(arguments: &TortureArguments) -> Result<Cut, String> {
         let named = |name: &String| {
-            let known = FAULTS.iter().map(|(known, _)| *known).find(|known| known == name);
+            let known = Fault::all().map(|fault| fault.name).find(|known| known == name);
             known.ok_or_else(|| {
-                let names: Vec<&str> = FAULTS.iter().map(|(known, _)| *known).collect();
+                let names: Vec<&str> = Fault::all().map(|fault| fault.name).collect();
                 format!("{name:?} is no fault; there are {}", names.join(", "))
             })
         };
@@ -116,16 +51,14 @@ impl Cut {
     /// The plan of a seed with this taken away.
     pub fn plan(&self, seed: u64) -> Plan {
         let mut plan = plan_of(seed);
-        for (name, rate) in FAULTS {
-            if self.without.contains(name) {
-                *rate(&mut plan) = 0.0;
-            }
+        for fault in Fault::all().filter(|fault| self.without.contains(&fault.name)) {
+            *(fault.rate)(&mut plan) = 0.0;
         }
         plan.seed = self.dice.unwrap_or(plan.seed);
-        plan.transfers = self.transfers.unwrap_or(plan.transfers);
-        plan.moves = self.moves.unwrap_or(plan.moves);
+        plan.near.payouts = self.transfers.unwrap_or(plan.near.payouts);
+        plan.internal.moves = self.moves.unwrap_or(plan.internal.moves);
         plan.instances = self.instances.unwrap_or(plan.instances);
-        plan.keys = self.keys.unwrap_or(plan.keys);
+        plan.near.keys = self.keys.unwrap_or(plan.near.keys);
         plan.storm_ms = self.storm_s.map_or(plan.storm_ms, |seconds| seconds * 1_000);
         plan
     }
@@ -156,23 +89,23 @@ impl Cut {
     fn further(&self, seed: u64) -> Vec<Cut> {
         let mut plan = self.plan(seed);
         let mut cuts = Vec::new();
-        for (name, rate) in FAULTS {
-            if *rate(&mut plan) > 0.0 {
+        for fault in Fault::all() {
+            if *(fault.rate)(&mut plan) > 0.0 {
                 let mut cut = self.clone();
-                cut.without.push(name);
+                cut.without.push(fault.name);
                 cuts.push(cut);
             }
         }
         if plan.instances > 1 {
             cuts.push(Cut { instances: Some(plan.instances - 1), ..self.clone() });
         }
-        if plan.keys > 1 {
-            cuts.push(Cut { keys: Some(plan.keys - 1), ..self.clone() });
+        if plan.near.keys > 1 {
+            cuts.push(Cut { keys: Some(plan.near.keys - 1), ..self.clone() });
         }
-        for transfers in fewer(plan.transfers, plan.moves) {
+        for transfers in fewer(plan.near.payouts, plan.internal.moves) {
             cuts.push(Cut { transfers: Some(transfers), ..self.clone() });
         }
-        for moves in fewer(plan.moves, plan.transfers) {
+        for moves in fewer(plan.internal.moves, plan.near.payouts) {
             cuts.push(Cut { moves: Some(moves), ..self.clone() });
         }
         let storm_s = plan.storm_ms / 2_000;
@@ -263,14 +196,15 @@ mod tests {
     /// What a run of the plan might have reported.
     fn report(plan: Plan, failure: Option<Failure>) -> Report {
         static REPORT: OnceLock<Report> = OnceLock::new();
-        let calm = Plan { transfers: 1, moves: 0, storm_ms: 1, ..Cut::default().plan(0) };
+        let small = Cut { transfers: Some(1), moves: Some(0), ..Cut::default() };
+        let calm = Plan { storm_ms: 1, ..small.plan(0) };
         let report = REPORT.get_or_init(|| run_plan(calm, options(false)));
         Report { seed: plan.seed, plan, failure, ..report.clone() }
     }
 
     /// A bug that needs crashes and three transfers.
     fn buggy(plan: Plan) -> Report {
-        let fails = plan.crash > 0.0 && plan.transfers >= 3;
+        let fails = plan.crash > 0.0 && plan.near.payouts >= 3;
         let broken = Broken::new("paid once", None, String::new());
         report(plan, fails.then_some(Failure::Safety(broken)))
     }
@@ -282,9 +216,12 @@ mod tests {
         let Shortest { cut, report, worlds } = shorten_by(seed, &Cut::default(), &first, buggy);
         let mut plan = report.plan;
         assert!(report.failure.is_some() && worlds > 0);
-        assert_eq!((plan.transfers, plan.moves, plan.instances, plan.keys), (3, 0, 1, 1));
-        let on = FAULTS.iter().filter(|(_, rate)| *rate(&mut plan) > 0.0);
-        assert_eq!(on.map(|(name, _)| *name).collect::<Vec<_>>(), ["crash"]);
+        assert_eq!(
+            (plan.near.payouts, plan.internal.moves, plan.instances, plan.near.keys),
+            (3, 0, 1, 1)
+        );
+        let on = Fault::all().filter(|fault| *(fault.rate)(&mut plan) > 0.0);
+        assert_eq!(on.map(|fault| fault.name).collect::<Vec<_>>(), ["crash"]);
         assert!(cut.command(seed).contains("--transfers 3"), "{}", cut.command(seed));
     }
 

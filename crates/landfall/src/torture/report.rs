@@ -178,7 +178,8 @@ mod tests {
     use landfall_torture::{Broken, Plan, run_plan};
 
     fn found(failure: Failure) -> Found {
-        let calm = Plan { transfers: 1, storm_ms: 1, ..Cut::default().plan(7) };
+        let mut calm = Plan { storm_ms: 1, ..Cut::default().plan(7) };
+        calm.near.payouts = 1;
         let mut report = run_plan(calm, options(false));
         report.failure = Some(failure);
         report.story = vec!["k1 is COMPLETED".into()];

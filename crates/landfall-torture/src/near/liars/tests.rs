@@ -42,7 +42,7 @@ impl World {
         ledger.submit(Arc::new(signed.clone()));
         (200..210).for_each(|second| _ = ledger.produce(second));
         let (plan, dice) = (Arc::new(plan), Arc::new(Dice::new(3)));
-        let network = Arc::new(Network::new(ledger, plan.nodes, clock.clone()));
+        let network = Arc::new(Network::new(ledger, plan.near.nodes, clock.clone()));
         let liars = Liars::settle(&plan, &dice, &clock, &network);
         liars.remember(&Arc::new(signed.clone()));
         World { network, liars, signed }
