@@ -5,9 +5,9 @@
 //! the one before: its final height, its final slot, the status with history searched, its oldest
 //! block, and the shard of nullifiers at `finalized`.
 //!
-//! **Rule:** a null counts only of a node that is as far as it said before (one behind a balancer
-//! may be another each time), that keeps the history of all blocks in which the transaction could
-//! be, and that does not show the nullifier spent.
+//! **Rule:** a null counts only of a node that is as far as it said before (a node behind a
+//! balancer may be another one each time), that keeps the history of all blocks in which the
+//! transaction could be, and that does not show the nullifier spent.
 //! **Rule:** a quorum decides, and a single sighting vetoes a death.
 //! **Rule:** `lastValidBlockHeight` may be passed by one: the block after it may still hold the
 //! transaction. At a final height past it that block is final, and looked into.

@@ -1,6 +1,7 @@
 //! A signed transaction, read from the bytes that a client sends.
 
 use std::collections::HashSet;
+use std::sync::OnceLock;
 
 use solana_address::Address;
 use solana_compute_budget_interface as compute_budget;
@@ -31,6 +32,8 @@ pub struct Transaction {
     pub units: u64,
     /// Micro-lamports that it offers for each.
     pub price: u64,
+    /// Whether all signatures are right; found out once, since it is what takes longest.
+    signed: OnceLock<bool>,
 }
 
 impl Transaction {
@@ -53,7 +56,7 @@ impl Transaction {
         }
         let (units, price) = budget(&versioned.message);
         let signature = versioned.signatures[0];
-        Ok(Transaction { versioned, raw, signature, units, price })
+        Ok(Transaction { versioned, raw, signature, units, price, signed: OnceLock::new() })
     }
 
     pub fn message(&self) -> &VersionedMessage {
@@ -83,7 +86,8 @@ impl Transaction {
     }
 
     pub fn is_signed(&self) -> bool {
-        self.versioned.verify_with_results().into_iter().all(|is_good| is_good)
+        let verify = || self.versioned.verify_with_results().into_iter().all(|is_good| is_good);
+        *self.signed.get_or_init(verify)
     }
 
     /// What its payer is charged, whether it succeeds or not.
