@@ -7,6 +7,8 @@
 //!
 //! **Invariant:** new bytes for a transfer are signed only after every earlier attempt that
 //! carries it is decided. **Invariant:** a nonce is never given back.
+//!
+//! [`TxManager`] is the same for those who build transactions of their own: [`guide`] tells how.
 //! Not here: which transfers to pay, what a fate means for them (`landfall-engine`), any ledger.
 
 pub mod clock;
@@ -14,6 +16,7 @@ mod driver;
 mod fence;
 mod fleet;
 pub mod gate;
+pub mod guide;
 mod handle;
 mod held;
 mod high_water;

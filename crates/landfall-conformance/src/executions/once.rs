@@ -21,6 +21,7 @@ checks!(ExecutionWorld:
     what_is_reverted_has_failed_for_good,
     what_the_ledger_will_never_take_has_failed_for_good,
     a_refusal_that_is_the_senders_fault_leaves_the_key_free,
+    a_manager_that_has_ended_lets_go_of_its_store,
 );
 
 async fn the_first_caller_executes_and_later_ones_have_its_result(world: ExecutionWorld) {
@@ -142,4 +143,18 @@ async fn a_refusal_that_is_the_senders_fault_leaves_the_key_free(world: Executio
     hash_of(&one.execute(&lane, "a").await.unwrap());
     world.check(&["a".into()]);
     one.kill().await;
+}
+
+async fn a_manager_that_has_ended_lets_go_of_its_store(world: ExecutionWorld) {
+    let before = Arc::strong_count(&world.store);
+    let one = world.start("one").await;
+    hash_of(&one.execute(&world.lane(), "a").await.unwrap());
+    one.kill().await;
+    for _ in 0..1_000 {
+        if Arc::strong_count(&world.store) == before {
+            return;
+        }
+        world.pass(10).await;
+    }
+    panic!("{} still have the store", Arc::strong_count(&world.store) - before);
 }

@@ -3,7 +3,7 @@
 //! It hands records to lanes in order, has them built when a lane signs, and tells those who wait
 //! what became of them.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -32,8 +32,8 @@ pub(crate) struct Desk {
     /// How long a lane is held at a time; none where nobody else can want it.
     pub turn_ms: Option<u64>,
     pub lines: Mutex<Lines>,
-    /// Set once the fleet is there.
-    pub lanes: OnceLock<LedgerLanes>,
+    /// For as long as the fleet is there, which has this desk in turn.
+    pub lanes: Mutex<Option<Arc<LedgerLanes>>>,
 }
 
 /// A place in a lane's line that is kept for a call, until this is dropped.
@@ -65,9 +65,13 @@ impl Desk {
         told
     }
 
+    pub fn lanes(&self) -> Option<Arc<LedgerLanes>> {
+        self.lanes.lock().clone()
+    }
+
     /// Hands on what waits, as far as the lanes have room.
     fn hand_on(&self) {
-        let Some(lanes) = self.lanes.get() else { return };
+        let Some(lanes) = self.lanes() else { return };
         let shorter = self.lines.lock().hand_on(|lane, record| {
             let batch = Batch { purpose: Purpose::Pay, members: vec![record] };
             lanes.give_unless(batch, |other| other != lane).is_ok()
@@ -76,7 +80,7 @@ impl Desk {
     }
 
     fn want(&self, lane: &LaneId) {
-        self.lanes.get().into_iter().for_each(|lanes| lanes.want(lane));
+        self.lanes().into_iter().for_each(|lanes| lanes.want(lane));
     }
 
     fn tell_depth(&self, lane: &LaneId) {

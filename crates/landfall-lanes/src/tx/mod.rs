@@ -18,7 +18,7 @@ mod settle;
 mod watched_ledger;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use landfall_core::execution::{Execution, State};
@@ -182,7 +182,7 @@ impl TxManager {
             build_ms: settings.build_ms,
             turn_ms: is_shared.then_some(settings.turn_ms),
             lines: Default::default(),
-            lanes: OnceLock::new(),
+            lanes: Default::default(),
         });
         let watched =
             WatchedLedger { inner: ledger.clone(), clock: clock.clone(), numbers: numbers.clone() };
@@ -196,8 +196,7 @@ impl TxManager {
             instance,
         })
         .await?;
-        // Set once: there is no other fleet.
-        let _ = desk.lanes.set(fleet.lanes_of(0));
+        *desk.lanes.lock() = Some(Arc::new(fleet.lanes_of(0)));
         let janitor = tokio::spawn(forget_old(store.clone(), clock.clone(), settings.retention_ms));
         Ok(TxManager { store, ledger, clock, settings, desk, fleet, janitor })
     }
@@ -262,7 +261,7 @@ impl TxManager {
 
     /// The lanes that this process can sign on, and others of the ledger that are stored.
     pub fn lanes(&self) -> Vec<LaneView> {
-        self.desk.lanes.get().map_or_else(Vec::new, |lanes| lanes.views())
+        self.desk.lanes().map_or_else(Vec::new, |lanes| lanes.views())
     }
 
     /// What was counted of each lane.
@@ -381,6 +380,8 @@ impl TxManager {
 impl Drop for TxManager {
     fn drop(&mut self) {
         self.janitor.abort();
+        // Desk and fleet have each other: nothing else would ever let go of the store.
+        self.desk.lanes.lock().take();
     }
 }
 

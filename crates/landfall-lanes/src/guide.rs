@@ -1,0 +1,2 @@
+//! How to use the lanes for transactions of your own.
+#![doc = include_str!("../README.md")]
