@@ -21,16 +21,20 @@ async fn two_processes_take_turns_on_one_lane(world: ExecutionWorld) {
     if !is_shared(&world).await {
         return;
     }
-    let settings = TxSettings { turn_ms: 300, ..ExecutionWorld::settings() };
+    let settings = TxSettings { turn_ms: 150, ..ExecutionWorld::settings() };
     let one = world.start_with("one", settings.clone()).await;
     let two = world.start_with("two", settings).await;
-    let (ours, theirs) = (keys("ours", 40), keys("theirs", 40));
+    let (ours, theirs) = (keys("ours", 60), keys("theirs", 60));
     let lane = world.lane();
     let (mine, yours) =
         tokio::join!(one.execute_all(&lane, &ours), two.execute_all(&lane, &theirs));
     mine.iter().chain(&yours).for_each(|answer| _ = hash_of(answer));
     assert_eq!(world.chain.invalid_nonces(), 0);
     world.check(&[ours, theirs].concat());
+    let done = world.chain.done();
+    let is_change = |two: &&[String]| two[0].starts_with("ours") != two[1].starts_with("ours");
+    let changes = done.windows(2).filter(is_change).count();
+    assert!(changes >= 2, "whoever came first kept the lane to the end");
     let contentions = [&one, &two].map(|process| {
         process.manager.numbers().get(&lane).map_or(0, |numbers| numbers.contentions)
     });
