@@ -1,8 +1,8 @@
 //! `cargo xtask test`: everything that must hold before a change is taken, in one command.
 //!
 //! The last line is `N passed, N failed`. It counts every test, and every check (format, lints,
-//! tidiness, crates, deployment, description, torture) as one more, so that it says `0 failed` only
-//! if nothing is wrong.
+//! tidiness, crates, guide, deployment, description, torture) as one more, so that it says
+//! `0 failed` only if nothing is wrong.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -73,6 +73,10 @@ pub fn run(root: &Path) -> Result<bool> {
     step("tidy", &mut || Ok(one(tidy::run(root)?)))?;
     step("budget", &mut || Ok(one(budget::run(root)?)))?;
     step("tests", &mut || tests(root))?;
+    // What nextest leaves out.
+    step("guide", &mut || {
+        check(cargo(root).args(["test", "--doc", "--quiet", "-p", "landfall-lanes"]))
+    })?;
     step("deploy", &mut || Ok(one(deploy::run(root, &landfall(root)))))?;
     step("schema", &mut || Ok(one(schema::run(root, &landfall(root)))))?;
     step("torture", &mut || torture(root))?;

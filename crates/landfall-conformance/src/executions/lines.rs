@@ -2,9 +2,9 @@
 
 use futures::future::join_all;
 use landfall_core::ledger::Ledger;
-use landfall_lanes::{NotExecuted, Route, TxSettings};
+use landfall_lanes::{Executed, NotExecuted, Route, TxSettings};
 
-use super::process::{ExecutionWorld, build, hash_of, keys};
+use super::process::{ExecutionWorld, Process, build, hash_of, keys};
 use crate::check::checks;
 
 checks!(ExecutionWorld:
@@ -48,6 +48,23 @@ async fn a_lane_takes_in_the_order_in_which_it_was_asked(world: ExecutionWorld) 
     one.kill().await;
 }
 
+/// Whether the lane takes it, or it stays in line.
+async fn is_handed_on(world: &ExecutionWorld, one: &Process, key: &str) -> bool {
+    let depth = || one.manager.numbers()[&world.lane()].queued;
+    for _ in 0..1_000 {
+        let told = one.manager.find(key).await.unwrap();
+        if matches!(told, Some(Executed::InFlight { hash: Some(_) })) {
+            return true;
+        }
+        let before = depth();
+        world.pass(300).await;
+        if (before, depth()) == (1, 1) {
+            return false;
+        }
+    }
+    panic!("{key} is nowhere");
+}
+
 async fn a_full_line_refuses_and_still_answers_what_is_known(world: ExecutionWorld) {
     let settings = TxSettings { queue_max: 1, ..ExecutionWorld::settings() };
     let one = world.start_with("one", settings).await;
@@ -55,13 +72,14 @@ async fn a_full_line_refuses_and_still_answers_what_is_known(world: ExecutionWor
     let known = one.execute(&lane, "known").await.unwrap();
     world.chain.faults(|faults| faults.stopped = true);
     let mut calls = Vec::new();
-    let depth = || one.manager.numbers()[&lane].queued;
     let mut expected = vec!["known".to_owned()];
-    while depth() == 0 && calls.len() < 50 {
+    loop {
         let key = format!("key {}", calls.len());
         calls.push(one.begin(&lane, &key));
-        expected.push(key);
-        world.pass(50).await;
+        expected.push(key.clone());
+        if !is_handed_on(&world, &one, &key).await {
+            break;
+        }
     }
     let refused = one.execute(&lane, "one too many").await;
     assert_eq!(refused, Err(NotExecuted::Full { lane: lane.clone(), waiting: 1 }));
