@@ -363,7 +363,8 @@ impl Owner for Runner {
             if batch.purpose != Purpose::Pay {
                 return base;
             }
-            base.tx_hash = Some(hash.to_owned());
+            // Where another signs for us, the hash is not known before it has.
+            base.tx_hash = self.rail.manner().repeats.then(|| hash.to_owned());
             let fire = |step: Move, event: &Event| {
                 let step = step.fire(*event).expect("only what waits for payment is batched");
                 match event {

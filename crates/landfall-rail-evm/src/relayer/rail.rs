@@ -384,6 +384,10 @@ impl Rail for RelayerRail {
         evm::STAGES
     }
 
+    fn takes(&self, payload: &Payload) -> bool {
+        self.chain.takes(payload)
+    }
+
     async fn screen(&self, payload: &Payload) -> Result<(), BadField> {
         self.chain.screen(payload).await
     }
@@ -471,3 +475,6 @@ impl Rail for RelayerRail {
         Ok(format!("{chain}; relayers {}, of which {told} tell their address", addresses.len()))
     }
 }
+
+#[cfg(test)]
+mod tests;

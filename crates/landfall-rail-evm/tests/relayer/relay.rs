@@ -12,6 +12,8 @@ use landfall_core::{
 use landfall_engine::{Engine, Parts, Role, Settings, Submission};
 use landfall_lanes::{HighWater, SystemClock};
 use landfall_queue_ring::RingQueue;
+use landfall_rail_evm::encode::{self, Draft};
+use landfall_rail_evm::fees::Offer;
 use landfall_rail_evm::forward::Forwarder;
 use landfall_rail_evm::relayer::{HANDED_OVER, RelayerRail};
 use landfall_rail_evm::{EvmSettings, Finality, Key};
@@ -92,6 +94,33 @@ impl Relay {
         let forwarder = Forwarder { address: FORWARDER, chain_id: CHAIN_ID, name };
         let signature = user.sign(&forwarder.digest(&asked));
         fields(&format!("0x{}", hex::encode(signature.as_bytes())))
+    }
+
+    /// Somebody else pays for a user's request; gives the hash.
+    pub async fn submit_by_another(&self, call: &Call) -> String {
+        let Work::Gasless(request) = &call.work else { panic!("a request") };
+        let (asked, signature) = landfall_rail_evm::rail::forward_request(request);
+        let draft = Draft {
+            chain_id: CHAIN_ID,
+            nonce: 0,
+            to: FORWARDER,
+            value: Default::default(),
+            input: landfall_rail_evm::forward::execution(&asked, &signature),
+            gas: 300_000,
+            offer: Offer::Base { fee_max: 100_000_000_000, tip_max: 1_000_000_000 },
+        };
+        // Of the relayer's own key, which it has not used.
+        let key = Key::parse(&self.world.chain.signers()[0].to_string()).unwrap();
+        let (bytes, hash) = encode::sign(&draft, &key);
+        let params = [hex::encode_prefixed(bytes)];
+        let body = serde_json::json!({
+            "jsonrpc": "2.0", "id": 1, "method": "eth_sendRawTransaction", "params": params,
+        });
+        let url = &self.world.chain.rpc_urls()[0];
+        let answer = reqwest::Client::new().post(url).json(&body).send().await.unwrap();
+        let answer: Value = answer.json().await.unwrap();
+        assert_eq!(answer["result"], hash.to_string(), "{answer}");
+        hash.to_string()
     }
 
     pub async fn find(&self, key: &str) -> Transfer {

@@ -55,6 +55,7 @@ async fn what_was_taken_twice_is_adrift_until_an_operator_decides() {
     });
     relay.submit("one", relay.increment()).await;
     let attempt = relay.adrift("one", LOOKS).await;
+    assert_eq!(relay.find("one").await.tx_hash, None, "no hash of the chain is known");
     let landing = Landing {
         hash: None,
         block_height: 0,
@@ -160,4 +161,18 @@ async fn a_user_s_request_is_told_by_the_forwarder_though_the_relayer_never_answ
     assert_eq!(done.len(), 1);
     assert_eq!(settled.tx_hash.as_deref(), done[0]["hash"].as_str());
     assert_eq!(relay.world.sim.posts(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_s_request_that_another_submits_succeeds_under_that_one_s_hash() {
+    let relay = Relay::new(1).await;
+    // Ours never arrives; the user sends the same request by somebody else.
+    relay.world.sim.set_faults(|faults| faults.own.lose_post = 1.0);
+    let call = relay.by_user(&user(), 0);
+    relay.submit("user", call.clone()).await;
+    relay.adrift("user", LOOKS).await;
+    let hash = relay.submit_by_another(&call).await;
+    let settled = relay.settled("user").await;
+    assert_eq!((settled.state.name(), settled.tx_hash), ("success", Some(hash)));
+    assert_eq!((relay.world.sim.posts(), relay.world.sim.taken()), (1, 0));
 }
