@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use alloy_primitives::Address;
-use landfall_rpc::{BadUrl, BreakerSettings, Header, Url};
+use landfall_rpc::{BadHeader, BadUrl, BreakerSettings, Header, Url};
 
 /// Where a relayer's routes are, below its base address, and how its answers look.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,6 +87,15 @@ impl RelayerSettings {
         }
     }
 
+    /// The same with its API key, in the header in which it wants it.
+    pub fn with_key(self, key: &str) -> Result<RelayerSettings, BadHeader> {
+        let auth = match self.routes.shape {
+            Shape::Enveloped => Header::new("authorization", &format!("Bearer {key}")),
+            Shape::Bare => Header::new("x-api-key", key),
+        };
+        Ok(RelayerSettings { auth: Some(auth?), ..self })
+    }
+
     /// The address of the POST, once all paths are known to be such.
     pub(super) fn checked(&self) -> Result<Url, BadRelayer> {
         let Routes { submit, transaction, list, health, about, .. } = &self.routes;
@@ -121,4 +130,42 @@ pub enum BadRelayer {
     Timeout,
     #[error("at least one relayer is needed, each under a name of its own")]
     Names,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(routes: Routes) -> RelayerSettings {
+        RelayerSettings::new("one", Url::parse("http://host").expect("a URL"), routes)
+    }
+
+    #[test]
+    fn a_key_is_shown_in_the_header_in_which_it_is_wanted() {
+        let header = |routes| {
+            let auth = settings(routes).with_key("hunter2").expect("a key").auth;
+            auth.map(|auth| (auth.name().to_owned(), auth.expose().to_owned()))
+        };
+        let bearer = ("authorization".to_owned(), "Bearer hunter2".to_owned());
+        assert_eq!(header(Routes::openzeppelin("one")), Some(bearer));
+        assert_eq!(header(Routes::bare()), Some(("x-api-key".to_owned(), "hunter2".to_owned())));
+        assert!(settings(Routes::bare()).with_key("").is_err());
+    }
+
+    #[test]
+    fn a_path_that_is_none_is_told_by_its_name() {
+        let check = |change: fn(&mut Routes), expected: BadRelayer| {
+            let mut routes = Routes::openzeppelin("one");
+            change(&mut routes);
+            assert_eq!(settings(routes).checked(), Err(expected));
+        };
+        let malformed = |name| BadRelayer::Path(name, BadUrl::Malformed);
+        check(|routes| routes.submit = "/a b".to_owned(), malformed("submit"));
+        check(|routes| routes.list = Some("/a b".to_owned()), malformed("list"));
+        check(|routes| routes.about = Some("/a b".to_owned()), malformed("about"));
+        check(|routes| routes.health = "/a b".to_owned(), malformed("health"));
+        check(|routes| routes.transaction = "/txs".to_owned(), BadRelayer::Transaction);
+        let hasty = RelayerSettings { timeout: Duration::ZERO, ..settings(Routes::bare()) };
+        assert_eq!(hasty.checked(), Err(BadRelayer::Timeout));
+    }
 }

@@ -8,7 +8,7 @@ use landfall_core::evm::Speed;
 use landfall_lanes::SystemClock;
 use landfall_rail_evm::relayer::handover::marked;
 use landfall_rail_evm::relayer::{Handover, Relayer, RelayerSettings, Relayers, Routes};
-use landfall_rpc::{Header, HttpTransport, Transport, Url};
+use landfall_rpc::{HttpTransport, Transport, Url};
 use landfall_sim_evm::ledger::natives::COUNTER;
 use landfall_sim_evm::{SimConfig as ChainConfig, SimEvm};
 use landfall_sim_relayer::{SimConfig, SimRelayer};
@@ -55,11 +55,9 @@ fn relayers_of(sim: &SimRelayer, routes: impl Fn(&str) -> Routes) -> Arc<Relayer
     let settings = sim.urls().into_iter().enumerate().map(|(index, url)| {
         let id = format!("relayer-{}", index + 1);
         let base = Url::parse(&url).unwrap();
-        RelayerSettings {
-            auth: Some(Header::new("authorization", "Bearer landfall-sim-relayer").unwrap()),
-            timeout: TIMEOUT,
-            ..RelayerSettings::new(&id, base, routes(&id))
-        }
+        let settings = RelayerSettings::new(&id, base, routes(&id));
+        let settings = settings.with_key("landfall-sim-relayer").unwrap();
+        RelayerSettings { timeout: TIMEOUT, ..settings }
     });
     let transport: Arc<dyn Transport> = Arc::new(HttpTransport::new());
     let clock: Arc<dyn landfall_core::Clock> = Arc::new(SystemClock::default());
