@@ -123,7 +123,7 @@ pub enum Auth {
 pub enum Scope {
     Submit,
     Read,
-    /// See what concerns all tenants: alerts, metrics.
+    /// See what concerns all tenants (alerts, metrics, dead letters), and reopen those.
     Operate,
 }
 

@@ -18,7 +18,7 @@ use utoipa::openapi::schema::{AllOf, Object, SchemaType};
 use utoipa::openapi::{Ref, RefOr, Schema, Type};
 
 use crate::config::{ApiConfig, Auth};
-use crate::{evm, internal, near};
+use crate::{dead, evm, internal, near};
 
 const FRAME: &str = include_str!("openapi.json");
 
@@ -125,6 +125,7 @@ pub fn openapi(config: &ApiConfig) -> Bytes {
         near::describe(),
         internal::describe(config.internal.as_ref()),
         evm::describe(config.evm.as_ref()),
+        dead::describe(),
     ];
     let all = |of: fn(&Part) -> &str| rails.iter().map(of).collect::<Vec<_>>().join(",\n");
     let text = FRAME

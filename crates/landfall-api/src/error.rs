@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use landfall_core::BadField;
 use landfall_core::store::StoreError;
 use landfall_engine::SubmitError;
+use landfall_engine::dead::ReplayError;
 use serde::Serialize;
 
 /// How long a client waits for a store that does not answer: about one restart.
@@ -166,6 +167,28 @@ impl From<SubmitError> for ApiError {
             }
             SubmitError::NoSuchRail(_) => ApiError::NotFound(message),
             SubmitError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<ReplayError> for ApiError {
+    fn from(error: ReplayError) -> ApiError {
+        let message = error.to_string();
+        match error {
+            ReplayError::NoSuchTransfer(_) => ApiError::NotFound(message),
+            ReplayError::NotDead { .. }
+            | ReplayError::Closed { .. }
+            | ReplayError::LookAlikes(_)
+            | ReplayError::Claimed { .. }
+            | ReplayError::Moved => ApiError::Conflict(message),
+            ReplayError::Cache(cause) => {
+                tracing::warn!(%cause, "a replay waits for the cache");
+                let retry_after_s = STORE_RETRY_AFTER_S;
+                let message = "the status cache is unavailable and could go on showing the \
+                               failure; nothing is replayed until it answers";
+                ApiError::Unavailable { message: message.into(), retry_after_s }
+            }
+            ReplayError::Store(error) => error.into(),
         }
     }
 }

@@ -11,8 +11,8 @@
 //! module of its own. Under all, `headers`, `body` and `query` read requests, `list` is their
 //! lists, `taken` what is said of keys that others have, `wire` what looks the same everywhere.
 //! `health` tells how the relay is as `pulse` last saw it, `pages` holds what a browser sees;
-//! `describe` is the API's description and `decimal` a pattern in it; `auth` and `limit` let people
-//! in; `watch` counts and logs.
+//! `describe` is the API's description and `decimal` a pattern in it; `dead` is for operators;
+//! `auth` and `limit` let people in; `watch` counts and logs.
 //!
 //! Not here: sockets and TLS (the binary), rules of a ledger's fields (`landfall_core`),
 //! rails, stores, queues.
@@ -20,6 +20,7 @@
 mod auth;
 mod body;
 mod config;
+mod dead;
 mod decimal;
 mod describe;
 mod error;

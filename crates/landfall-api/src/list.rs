@@ -105,7 +105,7 @@ impl Found {
     }
 }
 
-fn limit(query: &Query<'_>) -> Result<usize, ApiError> {
+pub fn limit(query: &Query<'_>) -> Result<usize, ApiError> {
     let Some(text) = query.get("limit") else { return Ok(LIMIT_DEFAULT) };
     match number(text) {
         Some(limit @ 1..=LIMIT_MAX) => Ok(limit as usize),
@@ -138,7 +138,7 @@ fn state(kind: &Kind, name: &str) -> Result<TransferState, ApiError> {
     })
 }
 
-fn cursor(text: &str) -> Result<TransferId, ApiError> {
+pub fn cursor(text: &str) -> Result<TransferId, ApiError> {
     let id = number(text).filter(|_| text.len() <= CURSOR_MAX_DIGITS).map(TransferId);
     id.ok_or_else(|| ApiError::bad("cursor", "must be the next_cursor of an earlier page"))
 }

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use landfall_core::BadField;
+use landfall_core::cache::StatusCache;
 use landfall_core::store::{Accepted, ListFilter, StoreError};
 use landfall_core::{Payload, RailName, TrailEntry, Transfer, TransferId};
+use landfall_engine::dead::{Replay, ReplayError};
 use landfall_engine::{Engine, Snapshot, Submission, SubmitError};
 
 /// Takes submissions and answers questions. What each method means is said at [`Engine`].
@@ -28,6 +30,22 @@ pub trait Relay: Send + Sync + 'static {
         patience: Duration,
     ) -> Result<Transfer, StoreError>;
     async fn list(&self, filter: ListFilter) -> Result<Vec<Transfer>, StoreError>;
+    async fn dead(
+        &self,
+        rail: Option<RailName>,
+        before: Option<TransferId>,
+        limit: usize,
+    ) -> Result<Vec<Transfer>, StoreError>;
+    async fn dead_letter(
+        &self,
+        id: TransferId,
+    ) -> Result<Option<(Transfer, Vec<Transfer>)>, StoreError>;
+    async fn replay(
+        &self,
+        cache: Option<&dyn StatusCache>,
+        id: TransferId,
+        wish: &Replay,
+    ) -> Result<Transfer, ReplayError>;
     async fn snapshot(&self) -> Snapshot;
     /// Prometheus text.
     fn render_metrics(&self, snapshot: &Snapshot) -> String;
@@ -66,6 +84,31 @@ impl Relay for Engine {
 
     async fn list(&self, filter: ListFilter) -> Result<Vec<Transfer>, StoreError> {
         Engine::list(self, filter).await
+    }
+
+    async fn dead(
+        &self,
+        rail: Option<RailName>,
+        before: Option<TransferId>,
+        limit: usize,
+    ) -> Result<Vec<Transfer>, StoreError> {
+        Engine::dead(self, rail, before, limit).await
+    }
+
+    async fn dead_letter(
+        &self,
+        id: TransferId,
+    ) -> Result<Option<(Transfer, Vec<Transfer>)>, StoreError> {
+        Engine::dead_letter(self, id).await
+    }
+
+    async fn replay(
+        &self,
+        cache: Option<&dyn StatusCache>,
+        id: TransferId,
+        wish: &Replay,
+    ) -> Result<Transfer, ReplayError> {
+        Engine::replay(self, cache, id, wish).await
     }
 
     async fn snapshot(&self) -> Snapshot {

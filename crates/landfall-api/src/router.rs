@@ -22,7 +22,7 @@ use crate::limit::RateLimit;
 use crate::pulse::Pulse;
 use crate::relay::Relay;
 use crate::watch::{self, Counters};
-use crate::{describe, evm, health, internal, near, pages};
+use crate::{dead, describe, evm, health, internal, near, pages};
 
 /// What every handler shares.
 pub struct App {
@@ -133,6 +133,7 @@ pub fn api(config: ApiConfig, relay: Arc<dyn Relay>) -> Api {
         .merge(near::routes())
         .merge(internal::routes())
         .merge(evm::routes())
+        .merge(dead::routes())
         .fallback(no_route)
         .method_not_allowed_fallback(wrong_method)
         .layer(CatchPanicLayer::custom(panicked))

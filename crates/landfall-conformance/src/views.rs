@@ -78,6 +78,11 @@ fn fault() -> Fault {
 
 /// Writes them.
 pub async fn fill(world: &World) -> Rows {
+    write(world).await;
+    rows()
+}
+
+async fn write(world: &World) {
     let landed = [Event::AttemptStored, Event::Included, Event::Landed];
     call(world, "1-success", direct(), &landed).await;
     call(world, "2-failed", direct(), &[Event::Refused]).await;
@@ -86,10 +91,8 @@ pub async fn fill(world: &World) -> Rows {
     let order = NewTransfer { created_ms: AT_MS, ..world.order("5-order") };
     world.accept(order).await;
     world.accept(world.fresh("a payout, which is in neither")).await;
-    rows()
 }
 
-/// What the views show of them.
 fn rows() -> Rows {
     let (created, moved) = ("2025-10-10 10:00:00.789", "2025-10-10 10:00:01.789");
     let (said, hash) = (fault().message, "0xabc");

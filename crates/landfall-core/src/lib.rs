@@ -1,10 +1,10 @@
 //! Landfall's words and rules, with no I/O of their own.
 //!
 //! A [`Transfer`] is what a client asked for; an [`Attempt`] is one signed transaction that
-//! carries transfers; a [`Lane`] is one signing key with one total order of attempts; a
-//! [`Move`] is the only way a state changes. The seams ([`store`], [`queue`], [`cache`],
-//! [`ledger`], [`rail`], [`clock`]) are small traits that every backend implements and one
-//! conformance suite checks.
+//! carries transfers; a [`Lane`] is one signing key with one total order of attempts; a [`Move`]
+//! is the only way a state changes. The seams ([`store`], [`queue`], [`cache`], [`ledger`],
+//! [`rail`], [`clock`]) are small traits that every backend implements and one conformance suite
+//! checks.
 //!
 //! Not here: tokio, sockets, files, any ledger's encoder.
 

@@ -2,12 +2,16 @@
 //!
 //! Not here: what the commands do (each has a file or folder of its own name).
 
+mod dead;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use landfall_core::RailName;
+
+pub use dead::{Dead, DeadListArguments, ReplayArguments};
 
 use crate::config::Secret;
 use crate::failure::{EXIT_CODES, TORTURE_EXIT_CODES};
@@ -61,6 +65,11 @@ pub enum Command {
     Adrift {
         #[command(subcommand)]
         act: Adrift,
+    },
+    /// Transfers that failed, each proven not to have moved, and reopening them.
+    Dead {
+        #[command(subcommand)]
+        act: Dead,
     },
     /// Compares the store with the ledgers; exits with 1 on any difference.
     Audit(AuditArguments),

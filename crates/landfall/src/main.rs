@@ -10,6 +10,7 @@ mod audit;
 mod check;
 mod cli;
 mod config;
+mod dead;
 mod dev;
 mod doors;
 mod examine;
@@ -33,7 +34,7 @@ use clap_complete::Shell;
 use landfall_core::store::Store;
 use rustix::fs::Mode;
 
-use cli::{Adrift, Arguments, Command, Lanes, Ledger, ReadArguments, ShellName, Transfers};
+use cli::{Adrift, Arguments, Command, Dead, Lanes, Ledger, ReadArguments, ShellName, Transfers};
 use config::Need;
 use failure::Result;
 use show::Show;
@@ -100,10 +101,25 @@ async fn run(command: Command) -> Result<()> {
         Command::Adrift { act: Adrift::Decide { decide, read } } => {
             adrift::decide(&decide, &read).await
         }
+        Command::Dead { act } => dead_letters(act).await,
         // Answered before there was a runtime.
         Command::Torture(_) => Ok(()),
         Command::Settings { markdown, json } => settings(markdown, json),
         Command::Completions { shell } => completions(shell),
+    }
+}
+
+async fn dead_letters(act: Dead) -> Result<()> {
+    match act {
+        Dead::List { list, read } => {
+            let (store, show) = reading(&read).await?;
+            dead::list(&store, &show, &list).await
+        }
+        Dead::Show { id, read } => {
+            let (store, show) = reading(&read).await?;
+            dead::show(&store, &show, id).await
+        }
+        Dead::Replay { replay, read } => dead::replay(&replay, &read).await,
     }
 }
 

@@ -55,7 +55,7 @@ async fn find(store: &Arc<dyn Store>, asked: &KeyArguments) -> Result<Vec<Transf
 }
 
 /// What it asks for, as its rail tells it.
-fn described(transfer: &Transfer) -> Description {
+pub fn described(transfer: &Transfer) -> Description {
     examine::of(transfer.payload.rail()).describe(&transfer.payload)
 }
 
@@ -253,7 +253,7 @@ fn lane_json(lane: &Lane, open: usize) -> Value {
     value
 }
 
-fn print_story(show: &Show, transfer: &Transfer, trail: &[TrailEntry]) {
+pub fn print_story(show: &Show, transfer: &Transfer, trail: &[TrailEntry]) {
     if show.json {
         show.value(&transfer_json(transfer, Some(trail)));
         return;
@@ -318,7 +318,7 @@ fn style_of(state: State) -> Style {
 }
 
 /// The fields and names of the API.
-fn transfer_json(transfer: &Transfer, trail: Option<&[TrailEntry]>) -> Value {
+pub fn transfer_json(transfer: &Transfer, trail: Option<&[TrailEntry]>) -> Value {
     let mut value = json!({
         "id": transfer.id.0,
         "rail": transfer.payload.rail(),

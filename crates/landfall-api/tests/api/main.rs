@@ -4,6 +4,7 @@
 mod access;
 mod calls;
 mod damaged;
+mod dead;
 mod engine;
 mod health;
 mod lists;

@@ -95,6 +95,9 @@ async fn the_description_names_every_route_and_no_other() {
         ("/api/v1/transfer", "post"),
         ("/api/v1/transfer/{req_id}", "get"),
         ("/api/v1/transfers", "get"),
+        ("/dead", "get"),
+        ("/dead/{id}", "get"),
+        ("/dead/{id}/replay", "post"),
         ("/docs", "get"),
         ("/health", "get"),
         ("/live", "get"),
@@ -174,6 +177,7 @@ async fn real_answers_have_the_described_shape() {
     let orders = world.get("/api/v1/transfers").await.json();
     assert_eq!(orders["transfers"][0]["idempotency_key"], "move");
     check("/api/v1/transfers", "get", "200", &orders);
+    dead_letters_have_the_described_shape(&world, &check).await;
     check("/health", "get", "200", &world.get("/health").await.json());
     check("/live", "get", "200", &world.get("/live").await.json());
     check("/ready", "get", "200", &world.get("/ready").await.json());
@@ -186,6 +190,26 @@ async fn real_answers_have_the_described_shape() {
     let headers = [("content-type", "application/json")];
     let answer = world.send(request("POST", "/transfers", &headers, many.to_string())).await;
     check("/transfers", "post", "200", &answer.json());
+}
+
+async fn dead_letters_have_the_described_shape(
+    world: &World,
+    check: &impl Fn(&str, &str, &str, &Value),
+) {
+    world.pay_alice("dead").await;
+    world.advance("dead", &[Event::Refused], |step| step);
+    let page = world.get("/dead?rail=near").await.json();
+    check("/dead", "get", "200", &page);
+    let id = page["transfers"][0]["id"].as_str().unwrap();
+    check("/dead/{id}", "get", "200", &world.get(&format!("/dead/{id}")).await.json());
+    let headers = [("content-type", "application/json")];
+    let path = format!("/dead/{id}/replay");
+    let replay = async || {
+        let wish = r#"{"reason": "the account is open again"}"#;
+        world.send(request("POST", &path, &headers, wish)).await.json()
+    };
+    check("/dead/{id}/replay", "post", "200", &replay().await);
+    check("/dead/{id}/replay", "post", "409", &replay().await);
 }
 
 async fn calls_have_the_described_shape(world: &World, check: &impl Fn(&str, &str, &str, &Value)) {

@@ -9,12 +9,14 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use landfall_api::{Api, ApiConfig, EvmTerms, Gateway, Pulse, Relay, api};
+use landfall_core::cache::StatusCache;
 use landfall_core::near::Terms;
 use landfall_core::store::{Accepted, ListFilter, StoreError};
 use landfall_core::{
     BadField, Clock, Event, Move, NewTransfer, Payload, RailName, Stage, State, TrailEntry,
     Transfer, TransferId, evm, internal,
 };
+use landfall_engine::dead::{Replay, ReplayError};
 use landfall_engine::{Snapshot, Status, Submission, SubmitError};
 use landfall_lanes::SystemClock;
 use parking_lot::Mutex;
@@ -52,6 +54,8 @@ pub struct Book {
     pub looks: usize,
     /// The key at which the relay panics.
     pub trap: Option<String>,
+    /// What operators wished for.
+    pub replays: Vec<Replay>,
     /// What is wrong with every payload.
     pub screened: Option<BadField>,
 }
@@ -177,6 +181,61 @@ impl Relay for StubRelay {
         let page = page.take(filter.limit).cloned().collect();
         book.filters.push(filter);
         Ok(page)
+    }
+
+    async fn dead(
+        &self,
+        rail: Option<RailName>,
+        before: Option<TransferId>,
+        limit: usize,
+    ) -> Result<Vec<Transfer>, StoreError> {
+        self.check()?;
+        let book = self.book.lock();
+        let dead = book.transfers.iter().rev().map(|(transfer, _)| transfer).filter(|transfer| {
+            transfer.state.is_failed()
+                && rail.is_none_or(|rail| rail == transfer.payload.rail())
+                && before.is_none_or(|before| transfer.id < before)
+        });
+        Ok(dead.take(limit).cloned().collect())
+    }
+
+    async fn dead_letter(
+        &self,
+        id: TransferId,
+    ) -> Result<Option<(Transfer, Vec<Transfer>)>, StoreError> {
+        let book = self.book.lock();
+        let dead = book.transfers.iter().map(|(transfer, _)| transfer);
+        let dead = dead.filter(|transfer| transfer.state.is_failed() && transfer.id == id).cloned();
+        let likes = |dead: &Transfer| -> Vec<Transfer> {
+            let others = book.transfers.iter().map(|(transfer, _)| transfer);
+            let same =
+                others.filter(|other| other.id != dead.id && other.fingerprint == dead.fingerprint);
+            same.cloned().collect()
+        };
+        Ok(dead.map(|dead| (dead.clone(), likes(&dead))).next())
+    }
+
+    async fn replay(
+        &self,
+        cache: Option<&dyn StatusCache>,
+        id: TransferId,
+        wish: &Replay,
+    ) -> Result<Transfer, ReplayError> {
+        let found = self.book.lock().transfers.iter().position(|(known, _)| known.id == id);
+        let place = found.ok_or(ReplayError::NoSuchTransfer(id))?;
+        let transfer = self.book.lock().transfers[place].0.clone();
+        if !transfer.state.is_failed() {
+            return Err(ReplayError::NotDead { id, state: transfer.state });
+        }
+        if let Some(cache) = cache {
+            cache.forget(&transfer.key, transfer.version).await?;
+        }
+        let mut book = self.book.lock();
+        book.replays.push(wish.clone());
+        let step = Move::of(&transfer, self.clock.now_ms()).fire(Event::Replayed).unwrap();
+        let reopened = step.applied_to(&transfer);
+        book.transfers[place].0 = reopened.clone();
+        Ok(reopened)
     }
 
     async fn snapshot(&self) -> Snapshot {

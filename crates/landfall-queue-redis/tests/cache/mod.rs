@@ -1,6 +1,7 @@
 //! The cache of final states, on a real Redis.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use landfall_core::cache::StatusCache;
 use landfall_lanes::SystemClock;
@@ -103,4 +104,50 @@ async fn a_redis_that_is_gone_holds_nobody_up_and_is_found_again() {
     while cache.get(ID).await.is_none() {
         tokio::task::yield_now().await;
     }
+}
+
+/// Readers put what they have read, however late; in between it is reopened and fails again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn readers_beside_replays_never_see_what_the_store_has_no_more() {
+    const REPLAYS: u64 = 150;
+    let redis = redis();
+    let cache = Arc::new(cache(&redis, "store-1"));
+    // The store: an even version is final, an odd one was reopened.
+    let version = Arc::new(AtomicU64::new(2));
+    let read = |cache: Arc<RedisStatusCache>, version: Arc<AtomicU64>| async move {
+        let mut hits = 0;
+        while version.load(Ordering::SeqCst) < 2 * REPLAYS {
+            let before = version.load(Ordering::SeqCst);
+            if let Some(body) = cache.get(ID).await {
+                let shown = body["shown"].as_u64().expect("a version");
+                assert!(shown >= before, "{shown} is shown, {before} is stored");
+                hits += 1;
+            }
+            let stored = version.load(Ordering::SeqCst);
+            if stored.is_multiple_of(2) {
+                tokio::task::yield_now().await;
+                let body = json!({"shown": stored}).as_object().expect("an object").clone();
+                cache.put(ID, stored, body).await;
+            }
+        }
+        hits
+    };
+    let readers: Vec<_> =
+        (0..4).map(|_| tokio::spawn(read(cache.clone(), version.clone()))).collect();
+    while version.load(Ordering::SeqCst) < 2 * REPLAYS {
+        let failed = version.load(Ordering::SeqCst);
+        // Nothing is reopened that could still be shown.
+        while cache.forget(ID, failed).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+        version.store(failed + 1, Ordering::SeqCst);
+        cache.get(ID).await;
+        version.store(failed + 2, Ordering::SeqCst);
+        cache.get(ID).await;
+    }
+    let mut hits = 0;
+    for reader in readers {
+        hits += reader.await.expect("nothing false is shown");
+    }
+    assert!(hits > 0, "the cache was never of use");
 }

@@ -49,7 +49,9 @@ pub use internal::internal_rail;
 pub use near::{
     Agreement, agreement, endpoints, near_intake, near_rail, network, shown_network, terms,
 };
-pub use stores::{is_there, migrate, open_existing_store, open_existing_store_to_write};
+pub use stores::{
+    is_there, migrate, open_cache, open_existing_store, open_existing_store_to_write,
+};
 
 use crate::config::{Config, LogFormat, StoreUrl};
 use crate::failure::Result;

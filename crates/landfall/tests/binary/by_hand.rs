@@ -1,5 +1,12 @@
-//! What an operator decides by hand, as docs/operating.md tells: halted lanes, adrift attempts.
+//! What an operator decides by hand, as docs/operating.md tells: halted lanes, adrift attempts,
+//! dead letters.
 
+use std::path::Path;
+
+use landfall_core::store::{Accepted, Store};
+use landfall_core::{Event, Move, NewTransfer, Payload, RailName, State};
+use landfall_lanes::SystemClock;
+use landfall_store_sqlite::{SqliteOptions, SqliteStore};
 use serde_json::{Value, json};
 
 use crate::world::{Process, Relay, Simulator, get, text, wait_for};
@@ -271,4 +278,58 @@ fn torture_holds_and_says_what_it_did() {
         .expect("the binary runs");
     assert_eq!(wrong.status.code(), Some(2));
     assert!(text(&wrong).contains("\"gravity\" is no fault"), "{}", text(&wrong));
+}
+
+/// Adds a dead letter to the store of a relay that is stopped: what "one" pays, under another key
+/// and with the memo of "again". Returns its number.
+async fn bury(path: &Path) -> String {
+    let clock = std::sync::Arc::new(SystemClock::default());
+    let store = SqliteStore::open(path, clock, SqliteOptions::default()).expect("a store");
+    let one = store.by_key(RailName::Near, "", "one").await.expect("a read").expect("paid");
+    let Payload::Near(mut payout) = one.payload else { panic!("{:?}", one.payload) };
+    payout.memo = Some("again".into());
+    let payload = Payload::Near(payout);
+    let (first, events) = (State::all(RailName::Near)[0], [Event::Enqueued]);
+    let (scope, now_ms) = ((String::new(), "dead".to_owned()), one.updated_ms + 1);
+    let print = payload.fingerprint();
+    let new = NewTransfer::begin(scope, print, payload, first, &events, now_ms);
+    let taken = store.accept(vec![new.expect("legal")]).await.expect("a commit").pop();
+    let Some(Accepted::Created(transfer)) = taken else { panic!("{taken:?}") };
+    let step = Move::of(&transfer, now_ms + 1).fire(Event::GaveUp).expect("legal");
+    store.apply(vec![step]).await.expect("a commit");
+    transfer.id.to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_letter_is_paid_once_it_is_replayed() {
+    let world = world();
+    let process = world.serve();
+    world.relay.pay("one", "alice.near", 5);
+    world.completed("one");
+    assert_eq!(process.terminate(), Some(0));
+    let id = bury(&world.folder.path().join("store.db")).await;
+
+    let process = world.serve();
+    world.relay.pay("again", "alice.near", 5);
+    world.completed("again");
+    let replay = ["dead", "replay", &id, "--reason", "it was our fault"];
+    world.refused(&replay, 3, &format!("POST /dead/{id}/replay"));
+    assert_eq!(process.terminate(), Some(0));
+
+    let dead = world.json(&["dead", "list", "--json"]);
+    assert_eq!((&dead[0]["id"].to_string(), dead.as_array().expect("a list").len()), (&id, 1));
+    let shown = world.relay.run(&["dead", "show", &id]);
+    assert!(text(&shown).contains("its client is told FAILED since"), "{}", text(&shown));
+    assert!(text(&shown).contains("asked for again: transfer"), "{}", text(&shown));
+    world.refused(&replay, 1, "add --anyway");
+    world.refused(&["dead", "show", "1"], 1, "there is no dead letter 1");
+    world.refused(&["dead", "replay", "1", "--reason", "x"], 1, "is COMPLETED: only what failed");
+    let replayed = world.relay.run(&[&replay[..], &["--anyway"]].concat());
+    assert!(replayed.status.success(), "{}", text(&replayed));
+    assert_eq!(world.json(&["dead", "list", "--json"]), json!([]));
+
+    let process = world.serve();
+    world.completed("dead");
+    assert_eq!(world.paid("alice.near"), 3);
+    assert_eq!(process.terminate(), Some(0));
 }
