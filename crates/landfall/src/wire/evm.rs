@@ -12,7 +12,7 @@ use landfall_rail_evm::fees::Caps;
 use landfall_rail_evm::relayer::{HANDED_OVER, RelayerRail, RelayerSettings, Relayers, Routes};
 use landfall_rail_evm::settings::QUEUES;
 use landfall_rail_evm::{EvmRail, EvmSettings, Finality, Key};
-use landfall_rpc::{Endpoints, Header, HttpTransport, Transport, Url};
+use landfall_rpc::{Endpoints, HttpTransport, Transport, Url};
 use serde_json::{Value, json};
 
 use super::{Agreement, nodes, number};
@@ -150,13 +150,14 @@ impl Chain<'_> {
                 true => Routes::bare(),
                 false => Routes::openzeppelin(&relayer.id),
             };
-            let key = relayer.api_key.as_ref().map(|key| format!("Bearer {}", key.expose()));
-            let auth = key.map(|key| Header::new("Authorization", &key)).transpose();
-            Ok(RelayerSettings {
-                auth: auth.map_err(|error| mistaken(&error))?,
+            let settings = RelayerSettings {
                 address: relayer.address.map(landfall_rail_evm::rail::address),
                 ..RelayerSettings::new(&relayer.name, relayer.url.clone(), routes)
-            })
+            };
+            match &relayer.api_key {
+                Some(key) => settings.with_key(key.expose()).map_err(|error| mistaken(&error)),
+                None => Ok(settings),
+            }
         };
         let relayers = config.evm.relayers.iter().map(settings).collect::<Result<Vec<_>>>()?;
         let transport: Arc<dyn Transport> = Arc::new(HttpTransport::new());
