@@ -28,20 +28,25 @@ async fn value_and_calls_land_once_and_are_shown_mined_before_they_are_final() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hundred_calls_in_windows_cost_an_estimate_and_a_broadcast_each_and_little_else() {
+async fn a_hundred_calls_in_windows_are_tried_and_sent_once_each_and_never_asked_after_one_by_one()
+{
     let world = World::new(Shape { finality: Finality::Blocks(1), ..Shape::default() }).await;
-    world.submit("first", world.increment()).await;
-    world.settled("first").await;
-    let before = world.calls().await;
     for number in 0..100 {
         world.submit(&format!("{number}"), world.increment()).await;
     }
     for number in 0..100 {
         assert_eq!(world.settled(&number.to_string()).await.state.name(), "success");
     }
-    assert_eq!(world.done().await.len(), 101);
-    let asked = world.calls().await - before;
-    assert!(asked < 300, "{asked} calls for 100");
+    assert_eq!(world.done().await.len(), 100);
+    let each = ["eth_estimateGas", "eth_getTransactionReceipt", "eth_getTransactionByHash"];
+    let mut asked = Vec::new();
+    for method in each {
+        asked.push(world.asked(method).await);
+    }
+    assert_eq!(asked, [100, 0, 0]);
+    // What a node has is sent again only when it is in no block for long.
+    let sent = world.asked("eth_sendRawTransaction").await;
+    assert!((100..150).contains(&sent), "{sent}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

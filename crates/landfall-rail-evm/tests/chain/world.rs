@@ -71,12 +71,11 @@ impl World {
         self.tell("faults", faults).await;
     }
 
-    /// How often nodes were asked, in all.
-    pub async fn calls(&self) -> u64 {
+    /// How often nodes were asked this.
+    pub async fn asked(&self, method: &str) -> u64 {
         let url = format!("{}/sim/stats", self.sim.rpc_urls()[0]);
         let stats: Value = reqwest::get(url).await.unwrap().json().await.unwrap();
-        let calls = stats["calls"].as_object().cloned().unwrap_or_default();
-        calls.values().filter_map(Value::as_u64).sum()
+        stats["calls"][method].as_u64().unwrap_or_default()
     }
 }
 
