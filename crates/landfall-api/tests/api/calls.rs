@@ -311,10 +311,13 @@ async fn without_chains_the_rail_is_off() {
     world.get(&nobody).await.check_error(404, off);
 }
 
+/// A version, and what a transfer came to in it.
+type Held = (u64, Map<String, Value>);
+
 /// A cache that does as the seam says.
 #[derive(Default)]
 struct Shelf {
-    held: Mutex<HashMap<String, (u64, Map<String, Value>)>>,
+    held: Mutex<HashMap<String, Held>>,
 }
 
 #[async_trait]
