@@ -24,7 +24,7 @@ const SHOWN_BY_A_TEST: [(Wound, &str); 9] = [
     (Wound::RefusedTooLate, "landfall-engine: a_refusal_believed_of_bytes_sent_before_pays_twice"),
     (
         Wound::RulesNeverChange,
-        "landfall-sim: fooled::a_refusal_for_gas_that_counts_as_certain_pays_twice",
+        "landfall-torture: fooled::a_refusal_for_gas_that_counts_as_certain_pays_twice",
     ),
     (
         Wound::VetoIgnored,
