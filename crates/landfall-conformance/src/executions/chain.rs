@@ -235,7 +235,8 @@ impl Ledger for Chain {
             window: 4,
             inclusion_ms: 1_000,
             finality_ms: 5_000,
-            fence_after_ms: 600,
+            // Whoever takes over sends the same bytes again, long before that.
+            fence_after_ms: 4_000,
             rebroadcast_ms: 100,
             rebroadcast_max_ms: 400,
             look_ms: BLOCK_MS,

@@ -49,9 +49,10 @@ async fn a_crash_between_send_and_answer_ends_with_the_same_hash(world: Executio
 /// Another process takes the lane over in the meantime and uses it; then the sleeper goes on.
 async fn sleep(world: ExecutionWorld, at: At) {
     let one = world.start("one").await;
-    let (call, hash) = stuck(&world, &one, at).await;
+    let (call, _) = stuck(&world, &one, at).await;
     let two = world.start("two").await;
-    assert_eq!(hash_of(&two.execute(&world.lane(), "a").await.unwrap()), hash);
+    // Usually under the same hash; after a fence, proven sunk, under another.
+    let hash = hash_of(&two.execute(&world.lane(), "a").await.unwrap());
     hash_of(&two.execute(&world.lane(), "b").await.unwrap());
     assert_eq!(two.manager.numbers()[&world.lane()].takeovers, 1);
     one.hold.release();

@@ -26,11 +26,15 @@ async fn two_processes_take_turns_on_one_lane(world: ExecutionWorld) {
     let two = world.start_with("two", settings).await;
     let (ours, theirs) = (keys("ours", 60), keys("theirs", 60));
     let lane = world.lane();
+    // Whoever is new to a store waits for others' objections before it signs.
+    let begun = ["first", "second"].map(str::to_owned);
+    hash_of(&one.execute(&lane, &begun[0]).await.unwrap());
+    hash_of(&two.execute(&lane, &begun[1]).await.unwrap());
     let (mine, yours) =
         tokio::join!(one.execute_all(&lane, &ours), two.execute_all(&lane, &theirs));
     mine.iter().chain(&yours).for_each(|answer| _ = hash_of(answer));
     assert_eq!(world.chain.invalid_nonces(), 0);
-    world.check(&[ours, theirs].concat());
+    world.check(&[ours, theirs, begun.to_vec()].concat());
     let done = world.chain.done();
     let is_change = |two: &&[String]| two[0].starts_with("ours") != two[1].starts_with("ours");
     let changes = done.windows(2).filter(is_change).count();
