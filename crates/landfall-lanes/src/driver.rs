@@ -165,7 +165,10 @@ impl Driver {
         let adrift = adrift.filter(|attempt| gate::is_adrift(manner, attempt, now_ms)).count();
         let freed = self.handle.show(View {
             held: None,
-            free: self.may_sign() && held.next.is_some() && held.room(manner) > 0,
+            free: self.may_sign()
+                && held.next.is_some()
+                && held.room(manner) > 0
+                && !self.turn_is_over(held),
             open: held.in_flight.len(),
             adrift,
             waiting: held.waiting(),

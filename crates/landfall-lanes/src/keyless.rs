@@ -13,6 +13,7 @@ use std::time::Duration;
 use landfall_core::{Epoch, Lane};
 
 use crate::driver::{Driver, Leave};
+use crate::gate::{InFlight, Standing};
 use crate::held::HeldLane;
 use crate::owner::Demand;
 
@@ -68,13 +69,24 @@ impl Driver {
         let held_ms = self.shared.clock.monotonic_ms().saturating_sub(held.since_ms);
         match self.demand() {
             Demand::Always => None,
-            Demand::InTurns { turn_ms } => (held_ms >= turn_ms).then_some(Leave::Turn),
+            // What is not in a block yet could be overtaken by what the next holder sends.
+            Demand::InTurns { .. } => {
+                let settled = |one: &InFlight| one.standing == Standing::Included;
+                let may_leave = self.turn_is_over(held) && held.in_flight.values().all(settled);
+                may_leave.then_some(Leave::Turn)
+            }
             Demand::Nothing => {
                 // What is adrift for so long waits for a fence.
                 let is_adrift = held_ms >= self.handle.ledger.manner.fence_after_ms;
                 (is_done || is_adrift).then_some(Leave::Rest(Rest { explained }))
             }
         }
+    }
+
+    /// Whether nothing more is to be signed before others have had the lane.
+    pub fn turn_is_over(&self, held: &HeldLane) -> bool {
+        let held_ms = self.shared.clock.monotonic_ms().saturating_sub(held.since_ms);
+        matches!(self.demand(), Demand::InTurns { turn_ms } if held_ms >= turn_ms)
     }
 
     /// Leaves the lane to others for a moment, for as many of theirs as want it.
