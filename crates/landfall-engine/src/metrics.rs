@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use crate::status::Snapshot;
+use crate::status::{RailStatus, Snapshot};
 
 type Labels = Vec<(&'static str, String)>;
 type Counters = Family<Labels, Counter>;
@@ -171,12 +171,16 @@ impl Metrics {
         self.put_aside.get_or_create(&Vec::new()).set(*put_aside as i64);
         for rail in &status.rails {
             let labels = of(rail.rail);
-            self.adrift.get_or_create(&labels).set(rail.adrift as i64);
-            self.aside.get_or_create(&labels).set(rail.aside as i64);
-            self.stuck.get_or_create(&labels).set(rail.stuck as i64);
-            self.halted.get_or_create(&labels).set(rail.lanes_halted as i64);
-            self.lanes.get_or_create(&labels).set(rail.lanes_held as i64);
-            self.paused.get_or_create(&labels).set(rail.paused.is_some() as i64);
+            // Several ledgers may share a rail's name.
+            let of_name = || status.rails.iter().filter(|other| other.rail == rail.rail);
+            let sum = |of: fn(&RailStatus) -> usize| of_name().map(of).sum::<usize>() as i64;
+            self.adrift.get_or_create(&labels).set(sum(|one| one.adrift));
+            self.aside.get_or_create(&labels).set(sum(|one| one.aside));
+            self.stuck.get_or_create(&labels).set(sum(|one| one.stuck));
+            self.halted.get_or_create(&labels).set(sum(|one| one.lanes_halted));
+            self.lanes.get_or_create(&labels).set(sum(|one| one.lanes_held));
+            let paused = of_name().any(|one| one.paused.is_some());
+            self.paused.get_or_create(&labels).set(paused as i64);
             for endpoint in &rail.endpoints {
                 let mut labels = of(rail.rail);
                 labels.push(("name", endpoint.name.clone()));
@@ -204,4 +208,33 @@ impl Default for Metrics {
 
 fn of(rail: RailName) -> Labels {
     vec![("rail", rail.as_str().to_owned())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::Status;
+
+    #[test]
+    fn ledgers_that_share_a_rails_name_are_added_up() {
+        let rail = |adrift, paused: Option<&str>| RailStatus {
+            rail: RailName::Evm,
+            endpoints: Vec::new(),
+            paused: paused.map(str::to_owned),
+            lanes_held: 1,
+            lanes_halted: 0,
+            adrift,
+            aside: 0,
+            stuck: 0,
+        };
+        let rails = vec![rail(2, Some("no funds")), rail(1, None)];
+        let status = Status { store_error: None, rails, alerts: Vec::new(), ready: true };
+        let snapshot = Snapshot { status, counts: Vec::new(), depths: Vec::new(), put_aside: 0 };
+        let text = Metrics::new().render(&snapshot, 0);
+        for line in ["adrift_attempts{rail=\"evm\"} 3", "held_lanes{rail=\"evm\"} 2"] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        let paused = text.lines().find(|line| line.contains("paused{rail=\"evm\"}"));
+        assert!(paused.is_some_and(|line| line.ends_with(" 1")), "{text}");
+    }
 }

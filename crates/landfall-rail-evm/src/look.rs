@@ -41,8 +41,9 @@ pub struct Read {
 }
 
 impl Read {
-    pub fn of(attempt: &Attempt) -> Result<Read, RailError> {
-        let content = encode::content(&attempt.bytes);
+    /// Of bytes that `signer` has signed: what is stored is not doubted at every look.
+    pub fn of(attempt: &Attempt, signer: Address) -> Result<Read, RailError> {
+        let content = encode::content_by(&attempt.bytes, signer);
         let content = content.map_err(|error| RailError::Misconfigured(error.to_string()))?;
         let hashes = attempt.hashes().filter_map(|hash| hash.parse().ok()).collect();
         Ok(Read { content, hashes })
@@ -115,7 +116,8 @@ impl Looker {
         match self.finality {
             Finality::Finalized | Finality::Safe => Ok(number),
             Finality::Blocks(depth) => {
-                (number + 1).checked_sub(depth).ok_or_else(|| unavailable("no block is final yet"))
+                let last = number.saturating_add(1).checked_sub(depth);
+                last.ok_or_else(|| unavailable("no block is final yet"))
             }
         }
     }

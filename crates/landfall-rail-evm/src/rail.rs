@@ -286,12 +286,12 @@ impl Ledger for EvmRail {
     }
 
     async fn look(&self, attempt: &Attempt, passed: bool) -> Result<Look, RailError> {
-        let read = Read::of(attempt)?;
+        let read = Read::of(attempt, self.signer(&attempt.lane)?)?;
         self.looker.look(&self.nodes, attempt, &read, passed).await
     }
 
     async fn inquest(&self, attempt: &Attempt, _: &[Later]) -> Result<Look, RailError> {
-        let read = Read::of(attempt)?;
+        let read = Read::of(attempt, self.signer(&attempt.lane)?)?;
         self.looker.inquest(&self.nodes, attempt, &read).await
     }
 

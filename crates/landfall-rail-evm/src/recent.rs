@@ -148,7 +148,7 @@ impl Recent {
         head: u64,
     ) -> Result<Option<u64>, RailError> {
         Ok(match self.finality {
-            Finality::Blocks(depth) => (head + 1).checked_sub(depth),
+            Finality::Blocks(depth) => head.saturating_add(1).checked_sub(depth),
             Finality::Safe => Some(nodes.header_on(endpoint, At::Safe).await?.number.to()),
             Finality::Finalized => {
                 Some(nodes.header_on(endpoint, At::Finalized).await?.number.to())
