@@ -2,16 +2,17 @@
 //!
 //! **Rule:** that it can never work is the word of a quorum; anything less is advice.
 
-use alloy_primitives::Address;
+use alloy_primitives::{Address, U256};
 use landfall_core::attempt::Shortage;
 use landfall_core::evm::{self, Call, Work};
 use landfall_core::rail::RailError;
 use landfall_rpc::unavailable;
 
 use crate::encode::Draft;
+use crate::forward::nonce_question;
 use crate::market::reached;
-use crate::node::Tried;
-use crate::rail::EvmRail;
+use crate::node::{At, Tried};
+use crate::rail::{EvmRail, address};
 
 impl EvmRail {
     /// What gas the call takes; or why it can never work, by the word of a quorum.
@@ -40,6 +41,7 @@ impl EvmRail {
                 _ => None,
             });
             let why = format!("would not succeed: {}", why.unwrap_or_default());
+            self.is_unused(call).await?;
             return Err(RailError::Hopeless(why));
         }
         if let Some(why) = said.iter().find_map(|one| match &one.fact {
@@ -63,6 +65,31 @@ impl EvmRail {
                 Ok(u64::try_from(gas).unwrap_or(evm::GAS_MAX))
             }
             _ => Err(unavailable(format!("{} of {quorum} nodes tried it", said.len()))),
+        }
+    }
+
+    /// Whether nobody has used the nonce of a user's request: else it may have been executed by
+    /// somebody else, and is not failed. One node that says so is enough to doubt it.
+    async fn is_unused(&self, call: &Call) -> Result<(), RailError> {
+        let Work::Gasless(request) = &call.work else { return Ok(()) };
+        let whom = (Address::ZERO, address(request.forwarder), U256::ZERO);
+        let input = nonce_question(address(request.from));
+        let ask = async |endpoint| {
+            let answer = self.nodes.call_on(endpoint, whom, &input, At::Latest).await?;
+            let next = answer.ok().and_then(|answer| U256::try_from_be_slice(&answer));
+            next.ok_or_else(|| unavailable("the forwarder does not tell the user's nonce"))
+        };
+        let said = self.nodes.ask_quorum(ask).await;
+        if said.iter().any(|one| one.fact > U256::from(request.nonce)) {
+            return Err(RailError::Misconfigured(format!(
+                "nonce {} of {} at the forwarder is used: somebody else may have executed the \
+                 request; look at the forwarder's events",
+                request.nonce, request.from
+            )));
+        }
+        match said.len() >= self.nodes.endpoints.quorum() {
+            true => Ok(()),
+            false => Err(unavailable("no quorum tells the user's nonce at the forwarder")),
         }
     }
 }

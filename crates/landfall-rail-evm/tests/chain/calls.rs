@@ -1,6 +1,6 @@
 //! Calls from their acceptance to their end.
 
-use landfall_core::evm::DirectFields;
+use landfall_core::evm::{DirectFields, Work};
 use landfall_core::store::{Accepted, Store};
 use landfall_rail_evm::{Finality, Key};
 use serde_json::json;
@@ -86,6 +86,24 @@ async fn a_request_that_is_proven_unmoved_gives_its_nonce_back() {
     assert_eq!(world.settled("early").await.state.name(), "failed", "its nonce is not its turn");
     let again = world.submit("again", world.by_user(&user, 1)).await;
     assert!(matches!(again, Accepted::Created(_)), "{again:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_somebody_else_has_executed_is_not_called_failed() {
+    let world = World::new(Shape::default()).await;
+    let user = Key::parse(&"11".repeat(32)).unwrap();
+    let call = world.by_user(&user, 0);
+    let Work::Gasless(request) = &call.work else { panic!("a request") };
+    let (asked, signature) = landfall_rail_evm::rail::forward_request(request);
+    let input = landfall_rail_evm::forward::execution(&asked, &signature).to_string();
+    let forwarder = request.forwarder.to_string();
+    let fields = DirectFields { to: &forwarder, data: Some(&input), ..Default::default() };
+    world.submit("by another", world.direct(fields)).await;
+    assert_eq!(world.settled("by another").await.state.name(), "success");
+    world.submit("late", call).await;
+    let late = world.set_aside("late").await;
+    assert_eq!(late.state.name(), "pending");
+    assert!(late.aside.is_some_and(|why| why.contains("is used")));
 }
 
 #[tokio::test(flavor = "multi_thread")]

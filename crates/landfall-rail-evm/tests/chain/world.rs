@@ -3,6 +3,8 @@
 use std::ops::Deref;
 
 use landfall_core::evm::{Call, DirectFields};
+use landfall_core::store::Store as _;
+use landfall_core::{RailName, Transfer};
 use landfall_rail_evm::Key;
 use landfall_sim_evm::ledger::natives::{COUNTER, FORWARDER, FORWARDER_NAME};
 use landfall_sim_evm::server::CHAIN_ID;
@@ -41,6 +43,18 @@ impl World {
 
     pub fn direct(&self, fields: DirectFields<'_>) -> Call {
         Call::direct(&self.terms, &fields).unwrap()
+    }
+
+    /// Waits until it is shown to operators.
+    pub async fn set_aside(&self, key: &str) -> Transfer {
+        for _ in 0..2_000 {
+            let found = self.store.by_key(RailName::Evm, "", key).await.unwrap().unwrap();
+            if found.aside.is_some() || found.state.is_final() {
+                return found;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        panic!("{key} is not set aside");
     }
 
     /// One more on the counter.
