@@ -120,6 +120,11 @@ pub fn nonce_question(user: Address) -> Bytes {
     noncesCall { owner: user }.abi_encode().into()
 }
 
+/// Whether this is the input of a call that executes a request.
+pub fn is_execution(input: &Bytes) -> bool {
+    executeCall::abi_decode(input).is_ok()
+}
+
 /// The input of the call that executes a request.
 pub fn execution(request: &ForwardRequest, signature: &Bytes) -> Bytes {
     let ForwardRequest { from, to, value, gas, deadline, data, .. } = request.clone();

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 use alloy_primitives::{Address, B256};
 use landfall_core::attempt::{
-    Certificate, CertificateKind, Landing, Outcome, Sighting, VariantKind,
+    Certificate, CertificateKind, Landing, Outcome, Shortage, Sighting, VariantKind,
 };
 use landfall_core::rail::RailError;
 use landfall_core::rail::{Foreign, Look};
@@ -194,7 +194,12 @@ impl Looker {
             (Purpose::Fence, _) => Vec::new(),
             (_, true) => vec![Outcome::Done],
             (_, false) => {
-                vec![Outcome::OwnFault { message: self.why(nodes, read, landed).await }]
+                let message = self.why(nodes, read, landed).await;
+                // Somebody else may have executed a user's request first: the next preflight tells.
+                vec![match crate::forward::is_execution(&read.content.input) {
+                    true => Outcome::RelayFault { shortage: Shortage::Contract, message },
+                    false => Outcome::OwnFault { message },
+                }]
             }
         };
         Look::Landed(Landing {
