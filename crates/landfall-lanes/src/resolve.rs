@@ -113,7 +113,7 @@ impl Resolve {
         }
         let manner = self.handle.ledger.manner;
         let mut round = 0;
-        let mut included_since_ms = None;
+        let (mut included_since_ms, mut told_final) = (None, false);
         let mut wait_ms = if self.fresh { manner.rebroadcast_ms } else { 0 };
         let mut seen = match self.fresh {
             true => self.send(&mut round).await,
@@ -128,7 +128,7 @@ impl Resolve {
                     let now_ms = self.shared.clock.monotonic_ms();
                     let since_ms = *included_since_ms.get_or_insert(now_ms);
                     if now_ms < since_ms + manner.finality_ms {
-                        self.until_final(&manner).await;
+                        told_final = self.until_final(&manner, !told_final).await;
                         seen = self.search(true).await;
                         continue;
                     }
@@ -251,13 +251,15 @@ impl Resolve {
         }
     }
 
-    /// Waits for about a block, or until a pulse tells that it is final.
-    async fn until_final(&self, manner: &Manner) {
+    /// Waits for about a block, or until a pulse tells that it is final; returns whether one did.
+    /// Who was told so in vain heeds none the next time: a pulse is no fate, and goes on saying it.
+    async fn until_final(&self, manner: &Manner, heeds: bool) -> bool {
         let (mut seen, nonce) = (self.handle.seen.watch(), self.carried.attempt.nonce);
+        let heeds = heeds && manner.pulse_tells_finality;
         tokio::select! {
             biased;
-            _ = self.pause(manner.look_ms) => {}
-            _ = seen.until(|seen| seen.finished.has(nonce)), if manner.pulse_tells_finality => {}
+            _ = self.pause(manner.look_ms) => false,
+            _ = seen.until(|seen| seen.finished.has(nonce)), if heeds => true,
         }
     }
 

@@ -4,6 +4,8 @@
 //! **Rule:** an attempt is dead only if something else has its nonce in a final block, by a quorum:
 //! a chain takes each nonce of a signer once. What that was is known by its content: if it does
 //! what the attempt was to do, the attempt landed, under a hash that was forgotten.
+//! **Rule:** in a block is what a quorum shows in one, whichever; anything less decides nothing and
+//! holds nothing back.
 
 use std::collections::HashSet;
 
@@ -138,6 +140,14 @@ impl Looker {
             self.catch_who_differs(nodes, said, landed);
             return self.landed(nodes, attempt, read, landed).await;
         }
+        // What fewer show in a block is sent on: who alone shows it may have kept it back.
+        if said.len() < nodes.endpoints.quorum() {
+            let why = match said.first() {
+                Some(one) => format!("in block {} by too few nodes", one.fact.number),
+                None => "in no block yet".to_owned(),
+            };
+            return Look::Adrift { why, sightings: Vec::new() };
+        }
         let now_ms = nodes.clock.now_ms();
         let sighting = |one: &Said<Testimony>| Sighting {
             endpoint: nodes.endpoints.origin(one.endpoint).to_owned(),
@@ -146,10 +156,7 @@ impl Looker {
             was_final: one.fact.is_final,
             at_ms: now_ms,
         };
-        let why = match said.first() {
-            Some(one) => format!("in block {}, which is not final yet", one.fact.number),
-            None => "in no block yet".to_owned(),
-        };
+        let why = format!("in block {}, which is not final yet", said[0].fact.number);
         Look::Adrift { why, sightings: said.iter().map(sighting).collect() }
     }
 
@@ -337,7 +344,7 @@ impl Looker {
 }
 
 /// What a quorum says of the same final block.
-fn settled(said: &[Said<Testimony>], quorum: usize) -> Option<&Testimony> {
+pub(crate) fn settled(said: &[Said<Testimony>], quorum: usize) -> Option<&Testimony> {
     let finals = || said.iter().map(|one| &one.fact).filter(|told| told.is_final);
     let agreeing = |fact: &Testimony| finals().filter(|other| same(other, fact)).count();
     finals().find(|fact| agreeing(fact) >= quorum)

@@ -31,7 +31,7 @@ use crate::encode::{self, Draft};
 use crate::fees::{Market, Offer, Speed};
 use crate::forward::{ForwardRequest, Forwarder};
 use crate::keys::Key;
-use crate::look::{Looker, Read};
+use crate::look::{Looker, Read, settled};
 use crate::market::{Markets, reached};
 use crate::node::{At, Nodes};
 use crate::refusal::{self, Meaning};
@@ -332,9 +332,9 @@ impl Ledger for EvmRail {
         let quorum = self.nodes.endpoints.quorum();
         let progress = |one: &Waiting| {
             let said = self.looker.recent.said(&hashes(one));
-            let is_final = said.iter().filter(|one| one.fact.is_final).count() >= quorum;
+            let is_final = settled(&said, quorum).is_some();
             let (lane, reach) = (one.lane.clone(), Reach::Only(one.nonce));
-            (!said.is_empty()).then_some(Progress { lane, reach, is_final })
+            (said.len() >= quorum).then_some(Progress { lane, reach, is_final })
         };
         Ok(waiting.iter().filter_map(progress).collect())
     }

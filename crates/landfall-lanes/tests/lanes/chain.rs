@@ -20,6 +20,8 @@ use serde::{Deserialize, Serialize};
 pub const BLOCK_MS: u64 = 100;
 /// Blocks until a block is final.
 const FINAL_AFTER: u64 = 2;
+/// The most calls of a kind that a test can want.
+const CALLS_MAX: usize = 100_000;
 /// How long bytes that expire are valid.
 const VALID_BLOCKS: u64 = 40;
 
@@ -58,6 +60,8 @@ pub struct Faults {
     pub stopped: bool,
     /// No block above this becomes final.
     pub final_at_most: Option<usize>,
+    /// A pulse calls final whatever is in a block.
+    pub hasty: bool,
 }
 
 #[derive(Default)]
@@ -171,7 +175,10 @@ impl Chain {
     }
 
     fn asked(&self, name: &'static str) {
-        *self.state.lock().calls.entry(name).or_default() += 1;
+        let mut state = self.state.lock();
+        let calls = state.calls.entry(name).or_default();
+        *calls += 1;
+        assert!(*calls < CALLS_MAX, "somebody asks on and on: {name}");
     }
 }
 
@@ -410,7 +417,7 @@ impl Ledger for Chain {
                     continue;
                 }
                 for (blocks, is_final) in
-                    [(state.blocks.len(), false), (state.final_blocks(), true)]
+                    [(state.blocks.len(), state.faults.hasty), (state.final_blocks(), true)]
                 {
                     let reach = Reach::UpTo(Nonce(state.used(lane.as_str(), blocks)));
                     shown.push(Progress { lane: lane.clone(), reach, is_final });

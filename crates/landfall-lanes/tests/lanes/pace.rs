@@ -38,6 +38,21 @@ async fn what_is_in_a_block_is_sent_again_when_it_does_not_become_final_and_not_
     assert_eq!(world.attempts().await.len(), 1);
 }
 
+/// Nodes need not agree on the block that each of them calls final.
+#[tokio::test(start_paused = true)]
+async fn what_a_pulse_calls_final_and_no_look_does_is_looked_at_once_in_a_block() {
+    let manner = Manner { pulse_tells_finality: true, ..manner(Order::Queues, 1) };
+    let mut world = World::new(manner);
+    world.accept(1).await;
+    world.chain.faults(|faults| (faults.hasty, faults.final_at_most) = (true, Some(0)));
+    let one = world.launch("one").await;
+    assert!(!world.run(&[&one], 4_500).await);
+    assert!((20..120).contains(&world.chain.calls("look")), "{}", world.chain.calls("look"));
+    world.chain.faults(|faults| faults.final_at_most = None);
+    assert!(world.run(&[&one], 10_000).await);
+    world.check().await;
+}
+
 /// Nodes take it each time, and say no more.
 #[tokio::test(start_paused = true)]
 async fn what_nodes_take_again_and_again_and_no_block_holds_dies_when_it_expires() {
