@@ -110,10 +110,15 @@ pub enum Wound {
     ContentUnheeded,
     /// A lane signs while an attempt that may have arrived has not been found.
     SignedPastUnsure,
+    /// What is in a block that may yet fall off the chain counts as done.
+    MinedIsSuccess,
+    /// A receipt that nobody could be asked for counts as one that is not there: something else
+    /// must have taken the nonce.
+    ReceiptErrorIsReplaced,
 }
 
 impl Wound {
-    pub const ALL: [Wound; 51] = [
+    pub const ALL: [Wound; 53] = [
         Wound::StoredAfterSent,
         Wound::TimeoutIsFailure,
         Wound::EpochUnchecked,
@@ -165,6 +170,8 @@ impl Wound {
         Wound::VariantRefusedSinks,
         Wound::ContentUnheeded,
         Wound::SignedPastUnsure,
+        Wound::MinedIsSuccess,
+        Wound::ReceiptErrorIsReplaced,
     ];
 }
 

@@ -6,6 +6,7 @@
 //! ever signs.
 //! Not here: writing down what is found out (`record`).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -75,8 +76,10 @@ pub(crate) struct Resolve {
     pub after: Option<Watcher<bool>>,
     /// Other bytes for it, as they are stored.
     pub variants: mpsc::UnboundedReceiver<Variant>,
-    /// Whether a node had it, as far as this process knows.
-    pub taken: bool,
+    /// How many of the newest bytes are left out of the next broadcast: those that nobody took.
+    pub left_out: usize,
+    /// How many broadcasts were refused one after the other.
+    pub refusals: usize,
     /// Why its own bytes can never enter the ledger, on which others queue behind it.
     pub refused: Option<Refusal>,
     /// Whether its members are as the store has them.
@@ -235,7 +238,7 @@ impl Resolve {
         tokio::select! {
             biased;
             Some(variant) = self.variants.recv() => {
-                self.carried.attempt.variants.push(variant);
+                self.learn(variant);
                 Woken::Varied
             }
             _ = nudge.notified() => Woken::Elapsed,
@@ -247,8 +250,25 @@ impl Resolve {
     /// Learns of all other bytes that are stored: whatever is asked of the ledger is asked of them.
     fn learn_variants(&mut self) {
         while let Ok(variant) = self.variants.try_recv() {
-            self.carried.attempt.variants.push(variant);
+            self.learn(variant);
         }
+    }
+
+    fn learn(&mut self, variant: Variant) {
+        self.carried.attempt.variants.push(variant);
+        self.left_out = 0;
+    }
+
+    /// The attempt as it is sent next. The newest bytes are the best, but nodes may refuse them for
+    /// ever, and have dropped the others meanwhile.
+    fn to_send(&self) -> Cow<'_, Attempt> {
+        let attempt = &self.carried.attempt;
+        if self.left_out == 0 {
+            return Cow::Borrowed(attempt);
+        }
+        let mut older = attempt.clone();
+        older.variants.truncate(attempt.variants.len() - self.left_out);
+        Cow::Owned(older)
     }
 
     /// Waits for about a block, or until a pulse tells that it is final; returns whether one did.
@@ -275,10 +295,19 @@ impl Resolve {
     async fn broadcast(&mut self, round: &mut u32) -> Seen {
         self.learn_variants();
         let first = std::mem::take(&mut self.fresh);
-        let answer = self.handle.ledger.ledger.broadcast(&self.carried.attempt, *round).await;
+        let answer = self.handle.ledger.ledger.broadcast(&self.to_send(), *round).await;
         *round += 1;
+        self.left_out = match answer {
+            Broadcast::Sent(_) => 0,
+            _ => (self.left_out + 1) % (self.carried.attempt.variants.len() + 1),
+        };
+        self.refusals = match answer {
+            Broadcast::Refused(_) => self.refusals + 1,
+            _ => 0,
+        };
+        let all_are_refused = self.refusals > self.carried.attempt.variants.len();
         match answer {
-            Broadcast::Refused(refusal) if !self.carried.attempt.variants.is_empty() => {
+            Broadcast::Refused(refusal) if !all_are_refused => {
                 // Of these bytes only: others of the attempt may land.
                 tracing::info!(
                     tx = %self.carried.attempt.hash, reason = %refusal.reason, "variant refused"
@@ -289,7 +318,7 @@ impl Resolve {
                 self.tell_unsure();
                 Seen::Unknown
             }
-            Broadcast::Refused(refusal) if self.queues() && !self.taken => {
+            Broadcast::Refused(refusal) if self.queues() => {
                 // Its nonce must be used before anything behind it can land: by a cancel, which
                 // decides it, even if these bytes were sent before.
                 tracing::warn!(
@@ -314,15 +343,10 @@ impl Resolve {
                 guard::met(Guard::RefusedTooLate);
                 Seen::Unknown
             }
-            Broadcast::Sent(look) => {
-                self.taken = true;
-                match look {
-                    Some(look) => self.weigh(look).await,
-                    None => {
-                        self.tell(Standing::Sent);
-                        Seen::Sent
-                    }
-                }
+            Broadcast::Sent(Some(look)) => self.weigh(look).await,
+            Broadcast::Sent(None) => {
+                self.tell(Standing::Sent);
+                Seen::Sent
             }
             Broadcast::Unsure { cause, shortage } => {
                 tracing::debug!(tx = %self.carried.attempt.hash, %cause, "unsure");

@@ -259,6 +259,13 @@ impl Looker {
             return Ok(Look::Adrift { why, sightings: Vec::new() });
         }
         let said = self.ask(nodes, &read.hashes).await;
+        if said.is_empty() && wound::is(Wound::ReceiptErrorIsReplaced) {
+            return Ok(Look::Sunk(Certificate {
+                kind: CertificateKind::Displaced,
+                summary: "no receipt: it was replaced".to_owned(),
+                evidence: json!({}),
+            }));
+        }
         if settled(&said, nodes.endpoints.quorum()).is_some() {
             return Ok(self.weigh(nodes, attempt, read, &said).await);
         }
@@ -345,7 +352,8 @@ impl Looker {
 
 /// What a quorum says of the same final block.
 pub(crate) fn settled(said: &[Said<Testimony>], quorum: usize) -> Option<&Testimony> {
-    let finals = || said.iter().map(|one| &one.fact).filter(|told| told.is_final);
+    let is_final = |told: &&Testimony| told.is_final || wound::is(Wound::MinedIsSuccess);
+    let finals = || said.iter().map(|one| &one.fact).filter(is_final);
     let agreeing = |fact: &Testimony| finals().filter(|other| same(other, fact)).count();
     finals().find(|fact| agreeing(fact) >= quorum)
 }

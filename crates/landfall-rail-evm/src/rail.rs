@@ -429,8 +429,12 @@ impl Rail for EvmRail {
         if kind == VariantKind::Replaces && offered.suffices(market) {
             return Ok(None);
         }
-        let Some(offer) = offered.outbid(market, speed, &self.settings.caps) else {
-            return Ok(None);
+        let outbid = offered.outbid(market, speed, &self.settings.caps);
+        let offer = match (outbid, kind) {
+            (Some(offer), _) => offer,
+            // Nobody may have what it would have to outbid.
+            (None, VariantKind::Cancels) => Offer::at(market, speed, &self.settings.caps),
+            (None, VariantKind::Replaces) => return Ok(None),
         };
         Ok(Some(EvmRail::signed(&Draft { nonce, offer, ..draft }, key)))
     }

@@ -9,10 +9,11 @@
 //! Map: [`plan`] draws the faults; [`seat`] is where an instance is crashed, frozen and lied to by
 //! `store` and `wire`; `chaos` strikes instances and parts, `past` is where the store may go back
 //! to; `clients` and `operator` are the people. A rail is a [`part`] of the world, in a folder of
-//! its own: [`near`], [`internal`].
+//! its own: [`near`], [`internal`], [`evm`].
 
 pub mod checkers;
 pub mod enumerate;
+pub mod evm;
 pub mod internal;
 pub mod near;
 pub mod part;

@@ -18,7 +18,7 @@ use crate::clients::Wish;
 use crate::enumerate::Scenario;
 use crate::plan::{Fault, Plan};
 use crate::seat::{Dice, Seat};
-use crate::{internal, near};
+use crate::{evm, internal, near};
 
 /// What is known of a part without a world.
 pub struct Kind {
@@ -37,7 +37,7 @@ pub struct Kind {
 }
 
 /// Every kind, in the order in which their dice fall.
-pub const KINDS: [&Kind; 2] = [&near::KIND, &internal::KIND];
+pub const KINDS: [&Kind; 3] = [&near::KIND, &internal::KIND, &evm::KIND];
 
 /// What a world gives to its parts.
 pub struct Ground {

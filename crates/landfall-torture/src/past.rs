@@ -72,8 +72,19 @@ impl Past {
         if self.lacks_an_attempt.load(Ordering::Relaxed) {
             self.may_go_back(self.plan.store_back_at_call * BEFORE_OPEN);
         }
-        if purpose == Purpose::Pay
-            && self.dice.strikes(self.plan.store_back_in_place * FORGOTTEN_AT_ONCE)
+        // Where bumps are to be forgotten, attempts must live to be bumped.
+        if purpose == Purpose::Pay && self.plan.evm.bump_forgotten == 0.0 {
+            self.may_forget_at_once(self.plan.store_back_in_place * FORGOTTEN_AT_ONCE);
+        }
+    }
+
+    /// Other bytes for an attempt may be forgotten as soon as they are stored.
+    pub fn before_vary(&self) {
+        self.may_forget_at_once(self.plan.evm.bump_forgotten);
+    }
+
+    fn may_forget_at_once(&self, rate: f64) {
+        if self.dice.strikes(rate)
             && let Some(backup) = self.backup.lock().as_mut()
         {
             backup.snapshot = self.store.snapshot();

@@ -9,6 +9,7 @@
 use rand::Rng;
 use rand::rngs::StdRng;
 
+use crate::evm::{self, EvmPlan};
 use crate::internal::{self, InternalPlan};
 use crate::near::{self, NearPlan};
 use crate::part::KINDS;
@@ -55,6 +56,7 @@ pub struct Plan {
 
     pub near: NearPlan,
     pub internal: InternalPlan,
+    pub evm: EvmPlan,
 }
 
 /// A fault that can be switched off.
@@ -149,6 +151,7 @@ impl Plan {
         near::plan::draw_late(&mut plan, rng);
         near::plan::sharpen(&mut plan);
         internal::plan::sharpen(&mut plan);
+        evm::plan::draw(&mut plan, rng);
         plan
     }
 
@@ -175,7 +178,7 @@ impl Plan {
 
     /// Whether anything is paid by attempts, on a ledger.
     pub fn signs(&self) -> bool {
-        self.near.payouts > 0
+        self.near.payouts > 0 || self.evm.calls > 0
     }
 
     /// A request may arrive as late as this, long after its sender has given up.

@@ -100,7 +100,15 @@ impl LaneStore for FaultyStore {
     async fn add_variant(&self, add: AddVariant) -> Result<Added> {
         let name = format!("vary {} {}", add.attempt, add.number);
         let first = async { _ = self.inner.add_variant(add.clone()).await };
-        self.call_or_repeat(&name, self.inner.add_variant(add.clone()), first).await
+        let act = async {
+            self.past.before_vary();
+            let added = self.inner.add_variant(add.clone()).await?;
+            if matches!(added, Added::Stored(_)) {
+                self.past.opened();
+            }
+            Ok(added)
+        };
+        self.call_or_repeat(&name, act, first).await
     }
 
     async fn settle(&self, settlement: Settlement) -> Result<Settled> {

@@ -24,8 +24,11 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("aws-config", &["landfall-queue-sqs"]),
     ("aws-sdk-sqs", &["landfall-queue-sqs"]),
     ("redis", &["landfall-queue-redis", "landfall-store-redis"]),
-    ("alloy-consensus", &["landfall-rail-evm", "landfall-sim-evm", "landfall-sim-relayer"]),
-    ("alloy-sol-types", &["landfall-rail-evm", "landfall-sim-evm"]),
+    (
+        "alloy-consensus",
+        &["landfall-rail-evm", "landfall-sim-evm", "landfall-sim-relayer", "landfall-torture"],
+    ),
+    ("alloy-sol-types", &["landfall-rail-evm", "landfall-sim-evm", "landfall-torture"]),
     (
         "axum",
         &[

@@ -54,6 +54,8 @@ pub struct Faults {
     pub lost_nonce: Option<u64>,
     /// What pays somebody can never enter.
     pub refusing: bool,
+    /// This fee is refused for ever.
+    pub refused_fee: Option<u64>,
     /// Only this fee or a higher one gets into a block.
     pub fee_floor: u64,
     /// No block is filled.
@@ -361,7 +363,8 @@ impl Ledger for Chain {
             if state.faults.lost_nonce == Some(tx.nonce) || take(&mut state.faults.lost) {
                 return unsure;
             }
-            if state.faults.refusing && !tx.pays.is_empty() {
+            let refused_fee = state.faults.refused_fee == Some(tx.fee);
+            if refused_fee || state.faults.refusing && !tx.pays.is_empty() {
                 let reason = "refused".to_owned();
                 return Broadcast::Refused(Refusal { reason, relays_fault: false });
             }

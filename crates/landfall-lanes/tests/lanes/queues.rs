@@ -56,6 +56,25 @@ async fn a_bump_loses_to_the_original() {
     assert_eq!(attempt.landed_as(), Some(attempt.hash.as_str()));
 }
 
+/// A node may say that it has what all others refuse.
+#[tokio::test(start_paused = true)]
+async fn what_was_taken_and_is_refused_ever_after_is_cancelled_and_signed_anew() {
+    let mut world = World::new(manner(Order::Queues, 2));
+    world.accept(1).await;
+    world.chain.faults(|faults| faults.stopped = true);
+    let one = world.launch("one").await;
+    assert!(!world.run(&[&one], 50).await);
+    world.chain.drop_pool();
+    world.chain.faults(|faults| (faults.refusing, faults.stopped) = (true, false));
+    assert!(!world.run(&[&one], 3_000).await);
+    world.chain.faults(|faults| faults.refusing = false);
+    assert!(world.run(&[&one], 10_000).await);
+    world.check().await;
+    let first = &world.attempts().await[0];
+    let Some(Fate::Sunk(certificate)) = &first.fate else { panic!("{first:?}") };
+    assert_eq!(certificate.kind, CertificateKind::Cancelled);
+}
+
 #[tokio::test(start_paused = true)]
 async fn bumps_go_on_while_better_terms_are_to_be_had_and_no_longer() {
     let (world, one) = outbid().await;
@@ -75,11 +94,26 @@ async fn a_refused_variant_decides_nothing_about_the_others() {
 
 pub async fn a_bump_is_refused_and_the_original_lands() {
     let (world, one) = outbid().await;
-    world.chain.faults(|faults| faults.refusing = true);
+    world.chain.faults(|faults| faults.refused_fee = Some(10));
     assert!(!world.run(&[&one], 1_000).await);
-    world.chain.faults(|faults| (faults.refusing, faults.fee_floor) = (false, 0));
+    world.chain.faults(|faults| faults.fee_floor = 0);
     assert!(world.run(&[&one], 10_000).await);
     world.check().await;
+}
+
+/// Nodes refuse the best that may be offered, for ever, and have dropped what was offered before.
+#[tokio::test(start_paused = true)]
+async fn older_bytes_are_sent_again_where_nobody_takes_the_newest() {
+    let (world, one) = outbid().await;
+    world.chain.faults(|faults| faults.refused_fee = Some(10));
+    assert!(!world.run(&[&one], 1_000).await);
+    assert_eq!(the_attempt(&world).await.variants.len(), 1, "no more is offered");
+    world.chain.drop_pool();
+    world.chain.faults(|faults| faults.fee_floor = 0);
+    assert!(world.run(&[&one], 10_000).await);
+    world.check().await;
+    let attempt = the_attempt(&world).await;
+    assert_eq!(attempt.landed_as(), Some(attempt.hash.as_str()));
 }
 
 #[tokio::test(start_paused = true)]

@@ -216,8 +216,8 @@ impl NearPlan {
 
     /// Whether this node lies, now and then or always.
     pub fn lies_at(&self, node: usize) -> bool {
-        let turn = (node + self.nodes - self.first_liar % self.nodes) % self.nodes;
-        self.lying > 0.0 && turn < self.liars
+        let after = |first: usize| (node + self.nodes - first % self.nodes) % self.nodes;
+        node < self.nodes && self.lying > 0.0 && after(self.first_liar) < self.liars
     }
 
     /// The node that forgets which transactions there were, where one does. Always the same: one
