@@ -1,10 +1,11 @@
 //! The description of this very server, put together from what each rail says of itself: its
 //! version, who is let in, what can be moved where.
 //!
-//! A rail's answers are described by the types that are written ([`Part::with`]). Its routes, and
-//! what comes in, which no type of ours holds and whose rules say more than types can, are in
-//! `openapi.json`, here and in the rails' folders, kept true by a test. These files have a mark
-//! where something of the server's own goes; their fields stay in the order in which they were
+//! Whatever goes out is described by the types that are written ([`Part::with`]) and by the words
+//! that the machines have for their states. Routes with their examples, and what comes in, which no
+//! type of ours holds and whose rules say more than types can, are in `openapi.json`, here and in
+//! the rails' folders, kept true by a test. These files have a mark where something of the server's
+//! own goes, or what many routes answer alike; their fields stay in the order in which they were
 //! written.
 
 use std::collections::BTreeMap;
@@ -13,20 +14,36 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use utoipa::OpenApi;
 use utoipa::openapi::schema::{AllOf, Object, SchemaType};
 use utoipa::openapi::{Ref, RefOr, Schema, Type};
+use utoipa::{OpenApi, PartialSchema, ToSchema};
 
 use crate::config::{ApiConfig, Auth};
-use crate::{dead, evm, internal, near};
+use crate::wire::{FaultBody, PageBody};
+use crate::{dead, error, evm, health, internal, near};
 
 const FRAME: &str = include_str!("openapi.json");
 
+/// What every route that wants a key may answer, and what one that takes a body may besides.
+const REFUSALS: [(u16, &str); 6] = [
+    (400, "BadRequest"),
+    (401, "Unauthorized"),
+    (403, "Forbidden"),
+    (429, "RateLimited"),
+    (500, "Internal"),
+    (503, "Unavailable"),
+];
+const REFUSALS_OF_BODIES: [(u16, &str); 3] =
+    [(408, "TooSlow"), (413, "TooLarge"), (415, "WrongType")];
+
 /// What a rail adds to the description, as JSON that stands between brackets or braces.
+#[derive(Default)]
 pub struct Part {
     tags: String,
     paths: String,
     schemas: String,
+    /// By name, of types.
+    derived: BTreeMap<String, RefOr<Schema>>,
 }
 
 impl Part {
@@ -50,6 +67,7 @@ impl Part {
             tags: inner(written.tags),
             paths: inner(written.paths),
             schemas: inner(written.schemas),
+            derived: BTreeMap::new(),
         }
     }
 
@@ -61,9 +79,19 @@ impl Part {
                 RefOr::T(Schema::AllOf(parts)) => flattened(&schemas, parts),
                 other => other.clone(),
             };
-            let text = serde_json::to_string(&plain(whole)).expect("schemas are JSON");
-            self.schemas.push_str(&format!(",\n{name:?}: {text}"));
+            self.derived.insert(name.clone(), whole);
         }
+        self
+    }
+
+    /// The same, with a page of what is written out so.
+    pub fn with_page<Body: ToSchema>(self, name: &str) -> Part {
+        self.and(name, PageBody::<Body>::schema())
+    }
+
+    /// The same, with one schema more.
+    pub fn and(mut self, name: &str, schema: RefOr<Schema>) -> Part {
+        self.derived.insert(name.to_owned(), schema);
         self
     }
 }
@@ -77,15 +105,15 @@ pub fn refer(name: &str, what_for: &str) -> RefOr<Schema> {
 
 type Schemas = BTreeMap<String, RefOr<Schema>>;
 
-/// One object of an object's own fields and those of others that are written among them.
+/// One object of an object's own fields and those of others that are written among them, if they
+/// are there at all.
 fn flattened(schemas: &Schemas, parts: &AllOf) -> RefOr<Schema> {
     let mut whole = Object::new();
     for part in &parts.items {
-        let found = match part {
-            RefOr::Ref(to) => to.ref_location.rsplit('/').next().and_then(|name| schemas.get(name)),
-            own => Some(own),
-        };
-        if let Some(RefOr::T(Schema::Object(object))) = found {
+        if let RefOr::T(Schema::OneOf(or_nothing)) = part {
+            let objects = or_nothing.items.iter().filter_map(|one| object(schemas, one));
+            objects.for_each(|object| whole.properties.extend(object.properties.clone()));
+        } else if let Some(object) = object(schemas, part) {
             whole.required.extend(object.required.clone());
             whole.properties.extend(object.properties.clone());
         }
@@ -95,25 +123,64 @@ fn flattened(schemas: &Schemas, parts: &AllOf) -> RefOr<Schema> {
     whole.into()
 }
 
-/// Without the sizes of our own integers, which are nobody's business.
-fn plain(schema: RefOr<Schema>) -> RefOr<Schema> {
-    let RefOr::T(Schema::Object(mut object)) = schema else { return schema };
-    for property in object.properties.values_mut() {
-        if let RefOr::T(Schema::Object(field)) = property
-            && is_integer(&field.schema_type)
-        {
-            field.format = None;
-        }
+/// What a schema, or the one that it refers to, says of an object.
+fn object<'a>(schemas: &'a Schemas, schema: &'a RefOr<Schema>) -> Option<&'a Object> {
+    let found = match schema {
+        RefOr::Ref(to) => to.ref_location.rsplit('/').next().and_then(|name| schemas.get(name))?,
+        own => own,
+    };
+    match found {
+        RefOr::T(Schema::Object(object)) if object.schema_type != Type::Null.into() => Some(object),
+        _ => None,
     }
-    object.into()
 }
 
-fn is_integer(kind: &SchemaType) -> bool {
+/// Without the sizes of our own numbers, which are nobody's business.
+fn plain(schema: &mut RefOr<Schema>) {
+    match schema {
+        RefOr::T(Schema::Object(object)) => {
+            if is_number(&object.schema_type) {
+                object.format = None;
+            }
+            object.properties.values_mut().for_each(plain);
+        }
+        RefOr::T(Schema::OneOf(either)) => either.items.iter_mut().for_each(plain),
+        _ => {}
+    }
+}
+
+fn is_number(kind: &SchemaType) -> bool {
+    let is_number = |kind: &Type| matches!(kind, Type::Integer | Type::Number);
     match kind {
-        SchemaType::Type(kind) => *kind == Type::Integer,
-        SchemaType::Array(kinds) => kinds.contains(&Type::Integer),
+        SchemaType::Type(kind) => is_number(kind),
+        SchemaType::Array(kinds) => kinds.iter().any(is_number),
         SchemaType::AnyValue => false,
     }
+}
+
+/// A part that is the server's own: no rail's.
+fn of_the_server() -> Part {
+    let part = Part::default().with::<health::Described>().with::<error::Described>();
+    part.and("Fault", FaultBody::schema())
+}
+
+/// The schemas of all parts: those of types that several parts name are the same.
+fn schemas(parts: &[Part]) -> String {
+    let written = parts.iter().map(|part| part.schemas.clone()).filter(|text| !text.is_empty());
+    let derived: BTreeMap<_, _> = parts.iter().flat_map(|part| part.derived.clone()).collect();
+    let derived = derived.into_iter().map(|(name, mut schema)| {
+        plain(&mut schema);
+        let text = serde_json::to_string(&schema).expect("schemas are JSON");
+        format!("{name:?}: {text}")
+    });
+    written.chain(derived).collect::<Vec<_>>().join(",\n")
+}
+
+fn answers(refusals: &[(u16, &str)]) -> String {
+    let refer = |(status, name): &(u16, &str)| {
+        format!("\"{status}\": {{\"$ref\": \"#/components/responses/{name}\"}}")
+    };
+    refusals.iter().map(refer).collect::<Vec<_>>().join(",\n")
 }
 
 pub fn openapi(config: &ApiConfig) -> Bytes {
@@ -121,17 +188,23 @@ pub fn openapi(config: &ApiConfig) -> Bytes {
         Auth::Off => Vec::new(),
         Auth::Keys(_) => vec![json!({"ApiKey": []}), json!({"Bearer": []})],
     };
-    let rails = [
+    let parts = [
         near::describe(),
         internal::describe(config.internal.as_ref()),
         evm::describe(config.evm.as_ref()),
         dead::describe(),
+        of_the_server(),
     ];
-    let all = |of: fn(&Part) -> &str| rails.iter().map(of).collect::<Vec<_>>().join(",\n");
+    let all = |of: fn(&Part) -> &str| {
+        let texts = parts.iter().map(of).filter(|text| !text.is_empty());
+        texts.collect::<Vec<_>>().join(",\n")
+    };
     let text = FRAME
-        .replace("\"$tags\"", &all(|rail| &rail.tags))
-        .replace("\"$paths\": 0", &all(|rail| &rail.paths))
-        .replace("\"$schemas\": 0", &all(|rail| &rail.schemas));
+        .replace("\"$tags\"", &all(|part| &part.tags))
+        .replace("\"$paths\": 0", &all(|part| &part.paths))
+        .replace("\"$schemas\": 0", &schemas(&parts))
+        .replace("\"$refusals\": 0", &answers(&REFUSALS))
+        .replace("\"$refusals_of_bodies\": 0", &answers(&REFUSALS_OF_BODIES));
     let marks = [("\"$version\"", vec![json!(config.version)]), ("\"$keys\"", keys)];
     Bytes::from(filled(&text, &marks))
 }

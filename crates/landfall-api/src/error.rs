@@ -12,6 +12,7 @@ use landfall_core::store::StoreError;
 use landfall_engine::SubmitError;
 use landfall_engine::dead::ReplayError;
 use serde::Serialize;
+use utoipa::{OpenApi, ToSchema};
 
 /// How long a client waits for a store that does not answer: about one restart.
 const STORE_RETRY_AFTER_S: u64 = 2;
@@ -49,10 +50,19 @@ pub enum ApiError {
     Internal,
 }
 
-#[derive(Serialize)]
+// `deny_unknown_fields` says of what is written that there is nothing beside it.
+#[derive(Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Error)]
 struct ErrorBody<'a> {
+    /// Names the field or header to blame and says what to do.
     error: &'a str,
 }
+
+/// What goes out, as this type has it.
+#[derive(OpenApi)]
+#[openapi(components(schemas(ErrorBody)))]
+pub struct Described;
 
 impl ApiError {
     /// `field: message`, the form of every complaint about a part of a request.

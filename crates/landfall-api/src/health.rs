@@ -17,6 +17,7 @@ use landfall_core::rail::EndpointHealth;
 use landfall_engine::status::{Alert, RailStatus};
 use landfall_engine::{Snapshot, Status};
 use serde::{Serialize, Serializer, ser::SerializeMap};
+use utoipa::{OpenApi, ToSchema};
 
 use crate::auth;
 use crate::config::Scope;
@@ -27,36 +28,49 @@ use crate::wire::Time;
 const CONNECTED: &str = "connected";
 const UNAVAILABLE: &str = "unavailable";
 
-/// For everybody.
-#[derive(Serialize)]
+/// Without a key, or with one that may not operate, the first six fields alone.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Health)]
 struct HealthBody<'a> {
+    #[schema(schema_with = described::verdict)]
     status: &'static str,
-    /// The store, whatever it is, under the name clients have always read.
+    // Under the name clients have always read.
+    #[schema(schema_with = described::redis)]
     redis: &'static str,
+    #[schema(schema_with = described::every_rail)]
     rpc: &'static str,
     version: &'a str,
     ready: bool,
+    #[schema(inline)]
     store: StoreBody<'a>,
     #[serde(flatten)]
+    #[schema(inline)]
     details: Option<DetailsBody<'a>>,
 }
 
 /// For operators.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct DetailsBody<'a> {
+    #[schema(schema_with = described::queue)]
     queue: QueueBody<'a>,
     rails: Vec<RailBody<'a>>,
     lanes: LanesBody,
+    /// Over all rails.
     adrift: usize,
+    /// Over all rails.
     aside: usize,
+    /// Over all rails.
     stuck: usize,
     alerts: Vec<AlertBody<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct StoreBody<'a> {
+    #[schema(schema_with = described::reached)]
     status: &'static str,
+    /// What the store said; for operators.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     error: Option<&'a str>,
 }
 
@@ -73,65 +87,135 @@ impl Serialize for QueueBody<'_> {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Rail)]
 struct RailBody<'a> {
+    #[schema(examples("near", "internal"))]
     rail: &'static str,
+    #[schema(schema_with = described::reached)]
     rpc: &'static str,
     /// Why nothing is being paid, if so.
+    #[schema(required)]
     paused: Option<&'a str>,
     endpoints: Vec<EndpointBody<'a>>,
     lanes: LanesBody,
+    /// Attempts whose fate is unknown.
     adrift: usize,
+    /// Transfers waiting for the relay's funds.
     aside: usize,
+    /// Transfers that have been retried for longer than usual.
     stuck: usize,
 }
 
-#[derive(Serialize)]
+/// Signing keys this process holds.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Lanes)]
 struct LanesBody {
     held: usize,
+    /// Standing still until an operator decides.
     halted: usize,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Endpoint)]
 struct EndpointBody<'a> {
+    /// A service's name, or which of the configured nodes it is.
     name: &'a str,
     endpoint: &'a str,
     up: bool,
     detail: &'a str,
     calls: u64,
     errors: u64,
+    #[schema(schema_with = described::breaker)]
     breaker: &'static str,
     mean_latency_ms: f64,
-    /// Null unless it was caught contradicting a quorum.
+    /// Set once it was caught contradicting a quorum of the others.
+    #[schema(inline, required)]
     caught: Option<CaughtBody<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct CaughtBody<'a> {
     times: u64,
     said: &'a str,
     quorum_says: &'a str,
+    #[schema(value_type = String, format = DateTime)]
     at: Time,
     asked_last: bool,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Alert)]
 struct AlertBody<'a> {
+    #[schema(examples("lane_halted"))]
     kind: &'a str,
     message: &'a str,
+    /// RFC 3339, UTC, with milliseconds.
+    #[schema(value_type = String, format = DateTime)]
     since: Time,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Ready)]
 struct ReadyBody {
     ready: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     error: Option<&'static str>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Live)]
 struct LiveBody {
     live: bool,
+}
+
+/// What goes out, as these types have it.
+#[derive(OpenApi)]
+#[openapi(components(schemas(HealthBody, ReadyBody, LiveBody)))]
+pub struct Described;
+
+mod described {
+    use serde_json::json;
+    use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder};
+    use utoipa::openapi::{RefOr, Schema, Type};
+
+    use super::{CONNECTED, UNAVAILABLE};
+
+    fn one_of<const COUNT: usize>(words: [&str; COUNT]) -> ObjectBuilder {
+        let words = words.map(|word| json!(word));
+        ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words))
+    }
+
+    pub fn verdict() -> RefOr<Schema> {
+        one_of(["healthy", "degraded", "unhealthy"]).into()
+    }
+
+    pub fn reached() -> RefOr<Schema> {
+        one_of([CONNECTED, UNAVAILABLE]).into()
+    }
+
+    pub fn redis() -> RefOr<Schema> {
+        let said = "The store, whatever it is.";
+        one_of([CONNECTED, UNAVAILABLE]).description(Some(said)).into()
+    }
+
+    pub fn every_rail() -> RefOr<Schema> {
+        let said = "Whether every rail reaches its ledger.";
+        one_of([CONNECTED, UNAVAILABLE]).description(Some(said)).into()
+    }
+
+    pub fn breaker() -> RefOr<Schema> {
+        one_of(["open", "closed"]).into()
+    }
+
+    pub fn queue() -> RefOr<Schema> {
+        let depth = ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0));
+        let depth: RefOr<Schema> = depth.into();
+        let stages = ObjectBuilder::new().schema_type(Type::Object);
+        let stages = stages.description(Some("Hints waiting, by stage."));
+        stages.additional_properties(Some(AdditionalProperties::RefOr(depth))).into()
+    }
 }
 
 pub async fn live() -> Response {

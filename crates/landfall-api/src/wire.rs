@@ -2,7 +2,9 @@
 //!
 //! Not here: transfers (each rail has its own), health (`health`).
 
+use landfall_core::Fault;
 use serde::{Serialize, Serializer};
+use utoipa::ToSchema;
 
 /// Milliseconds since the Unix epoch, written as a time: RFC 3339 in UTC, with milliseconds.
 #[derive(Clone, Copy)]
@@ -17,9 +19,33 @@ impl Serialize for Time {
 }
 
 /// A page of transfers.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub struct PageBody<B> {
+    /// Newest first.
     pub transfers: Vec<B>,
-    /// Give it back as `cursor` for the next page; none on the last.
+    /// The cursor of the next page; null on the last.
+    #[schema(pattern = "^[0-9]{1,18}$", required)]
     pub next_cursor: Option<String>,
+}
+
+/// What went wrong.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Fault)]
+pub struct FaultBody<'a> {
+    /// A short name for machines.
+    error_type: &'a str,
+    message: &'a str,
+    retry_count: u32,
+    will_retry: bool,
+}
+
+impl<'a> FaultBody<'a> {
+    pub fn of(fault: &'a Fault) -> FaultBody<'a> {
+        FaultBody {
+            error_type: &fault.error_type,
+            message: &fault.message,
+            retry_count: fault.retry_count,
+            will_retry: fault.will_retry,
+        }
+    }
 }

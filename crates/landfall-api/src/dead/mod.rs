@@ -38,7 +38,7 @@ const REASON_MAX_CHARS: usize = 1_000;
 pub fn describe() -> Part {
     let rails = RailName::ALL.map(|rail| json!(rail.as_str())).to_vec();
     let text = filled(include_str!("openapi.json"), &[("\"$rails\"", rails)]);
-    Part::of(&text).with::<wire::Described>()
+    Part::of(&text).with::<wire::Described>().with_page::<DeadBody<'_>>("DeadPage")
 }
 
 pub fn routes() -> Router<Arc<App>> {

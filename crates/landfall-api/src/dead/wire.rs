@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use landfall_core::{Fault, Transfer};
+use landfall_core::Transfer;
 use landfall_engine::dead::is_replayable;
 use serde::Serialize;
 use utoipa::{OpenApi, ToSchema};
 
-use crate::wire::Time;
+use crate::wire::{FaultBody, Time};
 
 /// A transfer that failed, or was reopened just now.
 #[derive(Serialize, ToSchema)]
@@ -30,7 +30,7 @@ pub struct DeadBody<'a> {
     tx_hash: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(schema_with = described::fault, required = false)]
-    error: Option<&'a Fault>,
+    error: Option<FaultBody<'a>>,
     #[schema(value_type = String, format = DateTime)]
     created_at: Time,
     /// Since when its client is told so; null once it is reopened.
@@ -51,7 +51,7 @@ impl<'a> DeadBody<'a> {
             receiver: transfer.payload.receiver(),
             amount: transfer.payload.amount().to_string(),
             tx_hash: transfer.tx_hash.as_deref(),
-            error: transfer.error.as_ref(),
+            error: transfer.error.as_ref().map(FaultBody::of),
             created_at: Time(transfer.created_ms),
             failed_at: transfer.completed_ms.map(Time),
             replayable: is_replayable(transfer),

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::wire::Described;
+use super::wire::{CallBody, Described, described};
 use crate::config::EvmTerms;
 use crate::describe::{Part, filled};
 
@@ -12,5 +12,6 @@ pub fn describe(terms: Option<&EvmTerms>) -> Part {
     let default = vec![json!(names.first())];
     let names = names.into_iter().map(|name| json!(name)).collect();
     let marks = [("\"$chains\"", names), ("\"$chain\"", default)];
-    Part::of(&filled(include_str!("openapi.json"), &marks)).with::<Described>()
+    let part = Part::of(&filled(include_str!("openapi.json"), &marks)).with::<Described>();
+    part.with_page::<CallBody<'_>>("RelayPage").and("RelayState", described::states())
 }

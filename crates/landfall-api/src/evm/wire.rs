@@ -183,7 +183,7 @@ impl<'a> CallBody<'a> {
 #[openapi(components(schemas(Answer, StatusBody, ResultBody, CallBody)))]
 pub struct Described;
 
-mod described {
+pub mod described {
     use landfall_core::evm;
     use serde_json::{Value, json};
     use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder};
@@ -193,6 +193,18 @@ mod described {
 
     fn one_of(words: impl IntoIterator<Item = Value>) -> RefOr<Schema> {
         ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).into()
+    }
+
+    /// The states of a call.
+    pub fn states() -> RefOr<Schema> {
+        let states = evm::State::ALL.map(|state| json!(state.name()));
+        let schema = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(states));
+        schema
+            .description(Some(
+                "mined is in a block that may yet fall off the chain. success is final on it. \
+                 failed means proven, at finality, not to have been done.",
+            ))
+            .into()
     }
 
     pub fn status() -> RefOr<Schema> {

@@ -3,7 +3,7 @@
 use landfall_core::internal::{Asset, Terms};
 use serde_json::{Value, json};
 
-use super::wire::Described;
+use super::wire::{Described, OrderBody, described};
 use crate::config::Gateway;
 use crate::decimal;
 use crate::describe::{Part, filled};
@@ -25,7 +25,8 @@ pub fn describe(gateway: Option<&Gateway>) -> Part {
         ("\"$assets\"", symbols),
         ("\"$order_rules\"", order_rules(&terms)),
     ];
-    Part::of(&filled(include_str!("openapi.json"), &marks)).with::<Described>()
+    let part = Part::of(&filled(include_str!("openapi.json"), &marks)).with::<Described>();
+    part.with_page::<OrderBody<'_>>("OrderPage").and("OrderState", described::states())
 }
 
 /// Shown where the rail is off: its routes say so themselves.

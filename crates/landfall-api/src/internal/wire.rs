@@ -3,11 +3,12 @@
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use landfall_core::{Fault, Payload, TrailEntry, Transfer};
+use landfall_core::{Payload, TrailEntry, Transfer};
 use serde::Serialize;
 use utoipa::{OpenApi, ToSchema};
 
 use crate::error::ApiError;
+use crate::wire::FaultBody;
 
 /// The answer to a request.
 #[derive(Serialize, ToSchema)]
@@ -92,24 +93,29 @@ pub struct OrderBody<'a> {
     retry_count: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(schema_with = described::fault, required = false)]
-    error: Option<&'a Fault>,
+    error: Option<FaultBody<'a>>,
     /// Why only an operator can decide it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     adrift: Option<&'a str>,
 }
 
-#[derive(Serialize)]
+/// A line of the audit trail.
+#[derive(Serialize, ToSchema)]
+#[schema(as = OrderEvent)]
 struct Line<'a> {
+    /// Milliseconds since 1970.
     time: u64,
+    /// A state entered, or a note beside the states in capitals.
     event: &'static str,
     #[serde(flatten)]
-    error: Option<&'a Fault>,
+    error: Option<FaultBody<'a>>,
 }
 
 impl<'a> Line<'a> {
     fn of(entry: &'a TrailEntry) -> Line<'a> {
-        Line { time: entry.at_ms, event: entry.event.name(), error: entry.error.as_ref() }
+        let error = entry.error.as_ref().map(FaultBody::of);
+        Line { time: entry.at_ms, event: entry.event.name(), error }
     }
 }
 
@@ -129,7 +135,7 @@ impl<'a> OrderBody<'a> {
             updated_at: transfer.updated_ms,
             completed_at: transfer.completed_ms,
             retry_count: transfer.retry_count,
-            error: transfer.error.as_ref(),
+            error: transfer.error.as_ref().map(FaultBody::of),
             adrift: transfer.aside.as_deref(),
         })
     }
@@ -137,15 +143,22 @@ impl<'a> OrderBody<'a> {
 
 /// What goes out, as these types have it; what they refer to is in `openapi.json`.
 #[derive(OpenApi)]
-#[openapi(components(schemas(Answer, OrderBody, Story)))]
+#[openapi(components(schemas(Answer, OrderBody, Story, Line)))]
 pub struct Described;
 
-mod described {
+pub mod described {
+    use landfall_core::internal;
     use serde_json::json;
     use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder};
     use utoipa::openapi::{RefOr, Schema, Type};
 
     use crate::describe::refer;
+
+    /// The states of an order.
+    pub fn states() -> RefOr<Schema> {
+        let states = internal::State::ALL.map(|state| json!(state.name()));
+        ObjectBuilder::new().schema_type(Type::String).enum_values(Some(states)).into()
+    }
 
     pub fn status() -> RefOr<Schema> {
         let words = ["committed", "pending", "failed"].map(|word| json!(word));

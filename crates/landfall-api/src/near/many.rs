@@ -18,7 +18,7 @@ use landfall_engine::Submission;
 
 use super::fields::{self, Fields, KeyIn};
 use super::submit::{conflict, payload};
-use super::wire::{ItemBody, ItemResult, NewBody, TransferBody};
+use super::wire::{ItemBody, ItemTransfer, NewBody, TransferBody};
 use crate::body;
 use crate::config::Scope;
 use crate::error::ApiError;
@@ -120,28 +120,30 @@ fn results<'a>(
     let mut answers = answers.iter();
     let mut results = Vec::with_capacity(items.len());
     for item in items {
-        let (status, result) = match &item.checked {
+        results.push(match &item.checked {
             Ok(payload) => answered(item, answers.next().ok_or(ApiError::Internal)?, payload),
             Err(error) => refused(item, error),
-        };
-        results.push(ItemBody { idempotency_key: item.key.as_deref(), status, result });
+        });
     }
     Ok(results)
 }
 
-fn answered<'a>(item: &Item<'_>, answer: &'a Accepted, asked: &Payload) -> (u16, ItemResult<'a>) {
+fn answered<'a>(item: &'a Item<'_>, answer: &'a Accepted, asked: &Payload) -> ItemBody<'a> {
+    let stored = |status, transfer| ItemBody::stored(item.key.as_deref(), status, transfer);
     match answer {
-        Accepted::Created(transfer) => (201, ItemResult::Created(NewBody::of(transfer))),
-        Accepted::Already(transfer) => (200, ItemResult::Already(TransferBody::of(transfer))),
+        Accepted::Created(transfer) => stored(201, ItemTransfer::Created(NewBody::of(transfer))),
+        Accepted::Already(transfer) => {
+            stored(200, ItemTransfer::Already(TransferBody::of(transfer)))
+        }
         Accepted::Conflict(stored) => refused(item, &conflict(stored, asked)),
         Accepted::Claimed { key, .. } => refused(item, &claimed(key)),
     }
 }
 
-fn refused<'a>(item: &Item<'_>, error: &ApiError) -> (u16, ItemResult<'a>) {
+fn refused<'a>(item: &'a Item<'_>, error: &ApiError) -> ItemBody<'a> {
     let message = match item.line {
         Some(line) => format!("line {line}: {}", error.message()),
         None => error.message(),
     };
-    (error.status().as_u16(), ItemResult::Error(message))
+    ItemBody::refused(item.key.as_deref(), error.status().as_u16(), message)
 }

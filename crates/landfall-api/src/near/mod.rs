@@ -20,7 +20,8 @@ use crate::router::App;
 
 /// Their part of the API's description.
 pub fn describe() -> Part {
-    Part::of(include_str!("openapi.json")).with::<wire::Described>()
+    let part = Part::of(include_str!("openapi.json")).with::<wire::Described>();
+    part.with_page::<wire::TransferBody<'_>>("Page").and("State", wire::described::states())
 }
 
 pub fn routes() -> Router<Arc<App>> {

@@ -4,11 +4,12 @@
 
 use std::borrow::Cow;
 
-use landfall_core::{Certificate, Fault, TrailEntry, Transfer};
+use landfall_core::{Certificate, CertificateKind, TrailEntry, Transfer};
 use serde::{Serialize, Serializer};
+use serde_json::Value;
 use utoipa::{OpenApi, ToSchema};
 
-use crate::wire::Time;
+use crate::wire::{FaultBody, Time};
 
 /// Written as a string, whatever its size.
 #[derive(Clone, Copy)]
@@ -88,7 +89,7 @@ pub struct TransferBody<'a> {
     retry_count: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(schema_with = described::fault, required = false)]
-    error: Option<&'a Fault>,
+    error: Option<FaultBody<'a>>,
     /// Why it waits for the relay rather than for itself, such as a lack of funds.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -108,7 +109,7 @@ impl<'a> TransferBody<'a> {
             updated_at: Time(transfer.updated_ms),
             completed_at: transfer.completed_ms.map(Time),
             retry_count: transfer.retry_count,
-            error: transfer.error.as_ref(),
+            error: transfer.error.as_ref().map(FaultBody::of),
             aside: transfer.aside.as_deref(),
         }
     }
@@ -133,17 +134,23 @@ impl<'a> StoryBody<'a> {
     }
 }
 
-/// One line of the audit trail.
-#[derive(Serialize)]
+/// A state entered, or a note beside the states. A failure's fields stand beside the event's own.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Event)]
 struct EventBody<'a> {
+    /// RFC 3339, UTC, with milliseconds.
+    #[schema(value_type = String, format = DateTime)]
     time: Time,
+    #[schema(schema_with = described::event)]
     event: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     tx_hash: Option<&'a str>,
     #[serde(flatten)]
-    error: Option<&'a Fault>,
+    error: Option<FaultBody<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    certificate: Option<&'a Certificate>,
+    #[schema(schema_with = described::certificate, required = false)]
+    certificate: Option<CertificateBody<'a>>,
 }
 
 impl<'a> EventBody<'a> {
@@ -152,46 +159,100 @@ impl<'a> EventBody<'a> {
             time: Time(entry.at_ms),
             event: entry.event.name(),
             tx_hash: entry.tx_hash.as_deref(),
-            error: entry.error.as_ref(),
-            certificate: entry.certificate.as_ref(),
+            error: entry.error.as_ref().map(FaultBody::of),
+            certificate: entry.certificate.as_ref().map(CertificateBody::of),
         }
     }
 }
 
-/// What became of one of many.
-#[derive(Serialize)]
+/// The proof that an attempt can never land.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Certificate)]
+struct CertificateBody<'a> {
+    #[schema(schema_with = described::proof)]
+    kind: CertificateKind,
+    summary: &'a str,
+    /// What was read, where, at which height.
+    #[schema(value_type = Value)]
+    evidence: &'a Value,
+}
+
+impl<'a> CertificateBody<'a> {
+    fn of(certificate: &'a Certificate) -> CertificateBody<'a> {
+        let Certificate { kind, summary, evidence } = certificate;
+        CertificateBody { kind: *kind, summary, evidence }
+    }
+}
+
+/// What became of one of many: a transfer, or an error.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ManyResult)]
 pub struct ItemBody<'a> {
-    /// None where it was not readable.
-    pub idempotency_key: Option<&'a str>,
-    /// As `POST /transfer` would have answered.
-    pub status: u16,
-    #[serde(flatten)]
-    pub result: ItemResult<'a>,
+    /// As sent; null where it was not readable.
+    #[schema(required)]
+    idempotency_key: Option<&'a str>,
+    #[schema(schema_with = described::item_status)]
+    status: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = described::item_transfer, required = false)]
+    transfer: Option<ItemTransfer<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    error: Option<String>,
 }
 
 #[derive(Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ItemResult<'a> {
+#[serde(untagged)]
+pub enum ItemTransfer<'a> {
     /// New.
-    #[serde(rename = "transfer")]
     Created(NewBody<'a>),
     /// The same again.
-    #[serde(rename = "transfer")]
     Already(TransferBody<'a>),
-    Error(String),
+}
+
+impl<'a> ItemBody<'a> {
+    /// Of one that is stored, with the status that `POST /transfer` would have given.
+    pub fn stored(key: Option<&'a str>, status: u16, transfer: ItemTransfer<'a>) -> ItemBody<'a> {
+        ItemBody { idempotency_key: key, status, transfer: Some(transfer), error: None }
+    }
+
+    pub fn refused(key: Option<&'a str>, status: u16, error: String) -> ItemBody<'a> {
+        ItemBody { idempotency_key: key, status, transfer: None, error: Some(error) }
+    }
 }
 
 /// What goes out, as these types have it; what they refer to is in `openapi.json`.
 #[derive(OpenApi)]
-#[openapi(components(schemas(NewBody, TransferBody, StoryBody)))]
+#[openapi(components(schemas(
+    NewBody,
+    TransferBody,
+    StoryBody,
+    EventBody,
+    CertificateBody,
+    ItemBody
+)))]
 pub struct Described;
 
-mod described {
+pub mod described {
+    use landfall_core::trail::Note;
+    use landfall_core::{CertificateKind, near};
     use serde_json::json;
-    use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder};
+    use utoipa::openapi::schema::{AnyOfBuilder, ArrayBuilder, ObjectBuilder};
     use utoipa::openapi::{RefOr, Schema, Type};
 
     use crate::describe::refer;
+
+    /// The states of a payout.
+    pub fn states() -> RefOr<Schema> {
+        let states = near::State::ALL.map(|state| json!(state.name()));
+        let schema = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(states));
+        schema
+            .description(Some(
+                "COMPLETED means landed and final on the ledger. FAILED means proven not to have \
+                 moved. Every other state is on its way.",
+            ))
+            .into()
+    }
 
     pub fn key() -> RefOr<Schema> {
         refer("Key", "The idempotency key.")
@@ -215,6 +276,37 @@ mod described {
 
     pub fn fault() -> RefOr<Schema> {
         refer("Fault", "The newest failure.")
+    }
+
+    pub fn event() -> RefOr<Schema> {
+        let states = near::State::ALL.map(|state| json!(state.name()));
+        // The far side of a payout is the ledger: it is confirmed by being final.
+        let notes = Note::ALL.into_iter().filter(|note| *note != Note::Confirmed);
+        let notes = notes.map(|note| json!(note.name()));
+        let words = states.into_iter().chain(notes);
+        ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).into()
+    }
+
+    pub fn certificate() -> RefOr<Schema> {
+        refer("Certificate", "")
+    }
+
+    /// The rules by which an attempt sinks on NEAR, where nothing is replaced under its nonce.
+    pub fn proof() -> RefOr<Schema> {
+        use CertificateKind::{Expired, NoncePassed, Operator, Refused};
+        let kinds = [NoncePassed, Expired, Refused, Operator].map(|kind| json!(kind));
+        ObjectBuilder::new().schema_type(Type::String).enum_values(Some(kinds)).into()
+    }
+
+    pub fn item_status() -> RefOr<Schema> {
+        let schema = ObjectBuilder::new().schema_type(Type::Integer);
+        let schema = schema.enum_values(Some([201, 200, 409, 400].map(|status| json!(status))));
+        schema.description(Some("As POST /transfer would have answered.")).into()
+    }
+
+    pub fn item_transfer() -> RefOr<Schema> {
+        let either = AnyOfBuilder::new().item(refer("NewTransfer", ""));
+        either.item(refer("Transfer", "")).into()
     }
 
     pub fn events() -> RefOr<Schema> {

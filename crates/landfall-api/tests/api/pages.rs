@@ -37,10 +37,12 @@ fn follow<'a>(api: &'a Value, schema: &'a Value) -> &'a Value {
 /// fields.
 fn check_shape(api: &Value, schema: &Value, value: &Value, at: &str) {
     let schema = follow(api, schema);
-    if let Some(choices) = schema["anyOf"].as_array().filter(|_| value.is_object()) {
+    let choices = schema["anyOf"].as_array().or(schema["oneOf"].as_array());
+    if let Some(choices) = choices.filter(|_| value.is_object()) {
         let fits = |choice: &&Value| {
-            let known = follow(api, choice)["properties"].as_object().unwrap();
-            value.as_object().unwrap().keys().all(|name| known.contains_key(name))
+            let known = follow(api, choice)["properties"].as_object();
+            let is_known = |name: &String| known.is_some_and(|known| known.contains_key(name));
+            value.as_object().unwrap().keys().all(is_known)
         };
         return check_shape(api, choices.iter().find(fits).expect(at), value, at);
     }
