@@ -12,7 +12,7 @@ use async_trait::async_trait;
 
 use crate::field::BadField;
 use crate::machine::{Event, Payload, RailName, Stage};
-use crate::rail::{EndpointHealth, RailError};
+use crate::rail::{Backoff, EndpointHealth, RailError};
 use crate::transfer::Transfer;
 
 /// When and by whom a transfer is acted on.
@@ -74,6 +74,11 @@ pub trait Courier: Send + Sync + 'static {
     fn name(&self) -> RailName;
 
     fn stage(&self) -> Stage;
+
+    /// How long a step waits of which nothing is certain yet. None: the engine's.
+    fn backoff(&self) -> Option<Backoff> {
+        None
+    }
 
     /// Whether a new transfer can be taken at all, by what the services know: MUST say yes where
     /// they do not answer.

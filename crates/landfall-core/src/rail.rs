@@ -22,7 +22,16 @@ pub struct Funds {
     pub native_floor: u128,
 }
 
-/// How a rail's transfers are batched, and how often each is tried. The rail's own settings.
+/// How long a failed step waits before it is tried again: at first so long, then twice as long each
+/// time, with jitter, up to the most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Backoff {
+    pub first_ms: u64,
+    pub max_ms: u64,
+}
+
+/// How a rail's transfers are batched, and when and how often each is tried. The rail's own
+/// settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
     /// Most transfers in one attempt, within what fits ([`Rail::fit`]).
@@ -33,12 +42,14 @@ pub struct Pace {
     pub prepare_retries: u32,
     /// Charged failures before a payment is given up.
     pub pay_retries: u32,
+    /// None: the engine's.
+    pub backoff: Option<Backoff>,
 }
 
 impl Default for Pace {
     /// A hundred at a time, as NEAR takes; 20 ms cost a client nothing beside a block of 600 ms.
     fn default() -> Pace {
-        Pace { batch_max: 100, linger_ms: 20, prepare_retries: 10, pay_retries: 10 }
+        Pace { batch_max: 100, linger_ms: 20, prepare_retries: 10, pay_retries: 10, backoff: None }
     }
 }
 

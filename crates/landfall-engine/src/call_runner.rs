@@ -15,6 +15,7 @@ use async_trait::async_trait;
 use landfall_core::BadField;
 use landfall_core::courier::{Courier, Doubt, Known, Step, Turn};
 use landfall_core::queue::Hint;
+use landfall_core::rail::Backoff;
 use landfall_core::store::{Applied, Store, StoreError};
 use landfall_core::{
     Certificate, Clock, Event, Fault, Illegal, Move, Note, Payload, RailName, Stage, TrailEvent,
@@ -181,9 +182,14 @@ impl CallRunner {
         }
     }
 
+    fn backoff(&self) -> Backoff {
+        self.core.settings.backoff_of(self.courier.backoff())
+    }
+
     fn doubt_move(&self, of: &Transfer, doubt: Doubt, now_ms: u64) -> Result<Move, Illegal> {
-        let settings = &self.core.settings;
-        let wait_ms = schedule::backoff_ms(settings, of.stage_retries, &mut *self.core.rng.lock());
+        let (backoff, mut rng) = (self.backoff(), self.core.rng.lock());
+        let wait_ms = schedule::backoff_ms(backoff, of.stage_retries, &mut *rng);
+        drop(rng);
         let mut step = Move::of(of, now_ms).due(Some(now_ms + wait_ms));
         step.stage_retries = of.stage_retries.saturating_add(1);
         step.retry_count = of.retry_count.saturating_add(1);
@@ -215,7 +221,7 @@ impl CallRunner {
 
     fn adrift_move(&self, of: &Transfer, why: String, now_ms: u64) -> Move {
         // Still asked, though slowly: a service may find its memory again.
-        let wait_ms = self.core.settings.backoff_max_ms;
+        let wait_ms = self.backoff().max_ms;
         let mut step = Move::of(of, now_ms).due(Some(now_ms + wait_ms));
         if of.aside.is_none() {
             let fault = Fault {

@@ -137,11 +137,14 @@ pub struct Engine {
 impl Engine {
     /// Starts everything: lanes, stages, sweeper. Fails only if the store cannot be read.
     pub async fn start(parts: Parts) -> Result<Arc<Engine>, StoreError> {
+        let paces = parts.rails.iter().map(|rail| rail.pace().backoff);
+        let own = paces.chain(parts.couriers.iter().map(|courier| courier.backoff()));
+        let settings = parts.settings.beyond(own);
         let core = Arc::new(Core {
             store: parts.store,
             queue: parts.queue,
             clock: parts.clock,
-            settings: parts.settings,
+            settings,
             metrics: Metrics::new(),
             watch: Watch::default(),
             gauges: Gauges::default(),

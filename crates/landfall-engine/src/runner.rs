@@ -131,7 +131,8 @@ impl Runner {
     }
 
     pub fn backoff_ms(&self, retries: u32) -> u64 {
-        schedule::backoff_ms(&self.core.settings, retries, &mut *self.core.rng.lock())
+        let backoff = self.core.settings.backoff_of(self.rail.pace().backoff);
+        schedule::backoff_ms(backoff, retries, &mut *self.core.rng.lock())
     }
 
     pub fn is_known_prepared(&self, payload: &Payload) -> bool {

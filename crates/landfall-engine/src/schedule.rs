@@ -1,13 +1,14 @@
 //! When to try again: exponential backoff with jitter and a cap, counted per stage.
 
+use landfall_core::rail::Backoff;
 use rand::Rng;
 
 use crate::settings::Settings;
 
 /// The wait before try number `retries + 1`: doubles each time, then drawn from its upper half so
 /// that those who failed together do not return together.
-pub fn backoff_ms(settings: &Settings, retries: u32, rng: &mut impl Rng) -> u64 {
-    let capped = doubled(settings.backoff_ms, retries, settings.backoff_max_ms);
+pub fn backoff_ms(backoff: Backoff, retries: u32, rng: &mut impl Rng) -> u64 {
+    let capped = doubled(backoff.first_ms, retries, backoff.max_ms);
     rng.random_range(capped.div_ceil(2)..=capped)
 }
 
@@ -34,11 +35,11 @@ mod tests {
 
     #[test]
     fn waits_double_with_jitter_up_to_the_cap() {
-        let settings = Settings { backoff_ms: 100, backoff_max_ms: 1_000, ..Settings::default() };
+        let backoff = Backoff { first_ms: 100, max_ms: 1_000 };
         let mut rng = StdRng::seed_from_u64(1);
         for (retries, most) in [(0, 100), (1, 200), (2, 400), (3, 800), (4, 1_000), (40, 1_000)] {
             for _ in 0..100 {
-                let wait = backoff_ms(&settings, retries, &mut rng);
+                let wait = backoff_ms(backoff, retries, &mut rng);
                 assert!((most / 2..=most).contains(&wait), "{retries}: {wait}");
             }
         }

@@ -1,5 +1,6 @@
 //! The engine's limits and times, each with its reason. Values are milliseconds unless named.
 
+use landfall_core::rail::Backoff;
 use landfall_lanes::LaneSettings;
 
 /// Everything about the engine that can be set.
@@ -17,9 +18,12 @@ pub struct Settings {
     pub pool_capacity: usize,
     /// Failed looks before an attempt is called out to operators. Nothing is ever given up for it.
     pub verification_retries: u32,
-    /// First wait after a charged failure; doubles, with jitter, up to `backoff_max_ms`.
+    /// First wait after a charged failure, of a rail that has no backoff of its own; doubles, with
+    /// jitter, up to `backoff_max_ms`.
     pub backoff_ms: u64,
     pub backoff_max_ms: u64,
+    /// The longest wait that a rail has of its own.
+    pub rails_backoff_max_ms: u64,
     /// First wait of a transfer that was set aside because it fails alone; doubles up to
     /// `aside_max_ms`. Whoever set things right waits no longer than that.
     pub aside_ms: u64,
@@ -49,8 +53,21 @@ impl Settings {
     /// A due time further away than this was never meant: the clock has jumped. Beyond the longest
     /// wait that is, for whoever claims what is due.
     pub fn horizon_ms(&self) -> u64 {
-        let waits = [self.backoff_max_ms, self.sweep_push_ms, self.aside_max_ms];
+        let backoff_max_ms = self.backoff_max_ms.max(self.rails_backoff_max_ms);
+        let waits = [backoff_max_ms, self.sweep_push_ms, self.aside_max_ms];
         2 * waits.into_iter().fold(self.pause_max_ms, u64::max)
+    }
+
+    /// The backoff of a rail, where it may have its own.
+    pub(crate) fn backoff_of(&self, own: Option<Backoff>) -> Backoff {
+        own.unwrap_or(Backoff { first_ms: self.backoff_ms, max_ms: self.backoff_max_ms })
+    }
+
+    /// The same, with a horizon that lies beyond the waits of these rails.
+    pub(crate) fn beyond(self, own: impl Iterator<Item = Option<Backoff>>) -> Settings {
+        let longest_ms = own.flatten().map(|backoff| backoff.max_ms).max().unwrap_or(0);
+        let rails_backoff_max_ms = self.rails_backoff_max_ms.max(longest_ms);
+        Settings { rails_backoff_max_ms, ..self }
     }
 }
 
@@ -65,6 +82,7 @@ impl Default for Settings {
             verification_retries: 20,
             backoff_ms: 500,
             backoff_max_ms: 60_000,
+            rails_backoff_max_ms: 0,
             aside_ms: 5_000,
             aside_max_ms: 300_000,
             pause_ms: 2_000,

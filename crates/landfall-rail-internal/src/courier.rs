@@ -13,7 +13,7 @@ use futures::future::join_all;
 use landfall_core::courier::{Courier, Known, Step, Turn};
 use landfall_core::guard::{self, Guard};
 use landfall_core::internal::{self, Order, State};
-use landfall_core::rail::{EndpointHealth, RailError};
+use landfall_core::rail::{Backoff, EndpointHealth, RailError};
 use landfall_core::{BadField, Clock, Event, Payload, RailName, Stage, Transfer, machine};
 use parking_lot::Mutex;
 
@@ -32,6 +32,7 @@ const LATE_CALL_MS: u64 = 3_600_000;
 pub struct InternalRail {
     services: BTreeMap<String, Arc<dyn ServiceAdapter>>,
     clock: Arc<dyn Clock>,
+    backoff: Option<Backoff>,
     /// Whom a service has called known: users do not go away.
     known_users: Mutex<HashSet<(String, u64)>>,
 }
@@ -69,7 +70,13 @@ impl InternalRail {
                 return Err(BadServices(name));
             }
         }
-        Ok(InternalRail { services: by_name, clock, known_users: Mutex::default() })
+        let known_users = Mutex::default();
+        Ok(InternalRail { services: by_name, clock, backoff: None, known_users })
+    }
+
+    /// The same, with a backoff of its own.
+    pub fn with_backoff(self, backoff: Backoff) -> InternalRail {
+        InternalRail { backoff: Some(backoff), ..self }
     }
 
     /// Names of the services, sorted.
@@ -217,6 +224,10 @@ impl Courier for InternalRail {
 
     fn stage(&self) -> Stage {
         internal::STAGE
+    }
+
+    fn backoff(&self) -> Option<Backoff> {
+        self.backoff
     }
 
     async fn screen(&self, payload: &Payload) -> Result<(), BadField> {

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use landfall_core::courier::{Courier, Doubt, Known, Step, Turn};
 use landfall_core::internal::{self, Asked, Asset, Order, State as Place, Terms};
 use landfall_core::queue::Queue;
-use landfall_core::rail::{EndpointHealth, RailError};
+use landfall_core::rail::{Backoff, EndpointHealth, RailError};
 use landfall_core::store::{Accepted, Store};
 use landfall_core::{
     BadField, Certificate, CertificateKind, Clock, Event, Payload, RailName, Stage, State, Transfer,
@@ -42,6 +42,7 @@ struct Script {
 #[derive(Default)]
 struct FakeCourier {
     script: Mutex<Script>,
+    backoff: Option<Backoff>,
 }
 
 fn happy(transfer: &Transfer) -> Known {
@@ -64,6 +65,10 @@ impl Courier for FakeCourier {
 
     fn stage(&self) -> Stage {
         internal::STAGE
+    }
+
+    fn backoff(&self) -> Option<Backoff> {
+        self.backoff
     }
 
     async fn screen(&self, _: &Payload) -> Result<(), BadField> {
@@ -260,6 +265,22 @@ async fn the_longest_backoff_is_kept_whatever_the_queue() {
         assert!((10..20).contains(&turns), "{name}: {turns} calls");
         town.engine.abort().await;
     }
+}
+
+/// A rail's own backoff, also where the engine's would take such a wait for a clock that jumped.
+#[tokio::test(start_paused = true)]
+async fn a_rail_of_services_waits_as_long_as_it_says_itself() {
+    let mut town = Town::new().await;
+    town.engine.abort().await;
+    let backoff = Some(Backoff { first_ms: HOUR_MS / 4, max_ms: HOUR_MS });
+    town.courier = Arc::new(FakeCourier { backoff, ..FakeCourier::default() });
+    town.engine = town.another_engine().await;
+    town.script([Step::Go(Known::events(&[Event::SourceCall]))]);
+    town.script((0..100_000).map(|_| doubt("timeout")));
+    town.submit("k").await;
+    town.pass(HOUR_MS).await;
+    let turns = town.turns().len();
+    assert!((3..=5).contains(&turns), "{turns} calls");
 }
 
 #[tokio::test(start_paused = true)]

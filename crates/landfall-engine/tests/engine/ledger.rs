@@ -10,7 +10,7 @@ use landfall_core::ledger::{
     Broadcast, Foreign, Later, Ledger, LedgerNonce, Look, Manner, Progress, RailError, Reach,
     Refusal, Waiting,
 };
-use landfall_core::rail::{EndpointHealth, Funds, Pace, Rail};
+use landfall_core::rail::{Backoff, EndpointHealth, Funds, Pace, Rail};
 use landfall_core::{
     Attempt, BadField, Certificate, CertificateKind, ClaimKey, LaneId, Nonce, Payload, Purpose,
     RailName,
@@ -111,6 +111,12 @@ impl FakeRail {
     /// The same, with so many charged failures of a payment.
     pub fn giving_up_after(mut self, failures: u32) -> FakeRail {
         self.pace.pay_retries = failures;
+        self
+    }
+
+    /// The same, with a backoff of its own.
+    pub fn waiting(mut self, backoff: Backoff) -> FakeRail {
+        self.pace.backoff = Some(backoff);
         self
     }
 

@@ -1,6 +1,7 @@
 //! Preparing, batching, retries, funds.
 
 use landfall_core::near::{Payout, Terms};
+use landfall_core::rail::Backoff;
 use landfall_core::store::Store as _;
 use landfall_core::{Move, Payload};
 
@@ -56,6 +57,21 @@ async fn a_receiver_who_keeps_unregistering_is_given_up_in_the_end() {
     assert_eq!(world.state("a").await, "FAILED");
     assert_eq!(world.rail.state.lock().registrations["alice.near"], 4);
     assert_eq!(world.paid("alice.near"), 0);
+}
+
+/// The engine's own backoff would have it tried again within a second.
+#[tokio::test(start_paused = true)]
+async fn a_rail_waits_as_long_as_it_says_itself_before_it_tries_again() {
+    const HOUR_MS: u64 = 3_600_000;
+    let backoff = Backoff { first_ms: HOUR_MS, max_ms: HOUR_MS };
+    let world = World::on(FakeRail::new(1).waiting(backoff), |_| {}).await;
+    world.rail.state.lock().unregistering.insert("alice.near".into(), 1);
+    world.submit("a", "alice.near", 1).await;
+    world.sleep(HOUR_MS / 3).await;
+    assert_eq!(world.paid("alice.near"), 0);
+    world.sleep(HOUR_MS).await;
+    assert_eq!(world.paid("alice.near"), 1);
+    assert_eq!(world.state("a").await, "COMPLETED");
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@
 
 use super::kinds::Auth;
 use super::secret::SigningKeysFile;
-use super::{Config, Need, Nodes, Reading, keys_of_file};
+use super::{Config, Need, Nodes, Reading, Retries, keys_of_file};
 
 /// Completes the configuration (keys from their file) and finds what is missing or contradictory.
 pub(super) fn complete(config: &mut Config, reading: &mut Reading, need: Need) {
@@ -197,6 +197,15 @@ fn callers(config: &Config, reading: &mut Reading) {
     }
 }
 
+/// First and last pause of a rail; where it says nothing, the engine's, which are looked at already.
+fn own_retries(setting: &'static str, config: &Config, own: &Retries) -> (&'static str, u64, u64) {
+    let (first_ms, max_ms) = match (own.retry_ms, own.retry_max_ms) {
+        (None, None) => (0, 0),
+        _ => config.retries_of(own),
+    };
+    (setting, first_ms, max_ms)
+}
+
 fn timing(config: &Config, reading: &mut Reading) {
     let engine = &config.engine;
     if engine.renew_ms * 2 > engine.lease_ms {
@@ -209,6 +218,9 @@ fn timing(config: &Config, reading: &mut Reading) {
     let ordered = [
         ("engine.rebroadcast_max_ms", engine.rebroadcast_ms, engine.rebroadcast_max_ms),
         ("engine.retry_max_ms", engine.retry_ms, engine.retry_max_ms),
+        own_retries("near.retry_max_ms", config, &config.near.retries),
+        own_retries("internal.retry_max_ms", config, &config.internal.retries),
+        own_retries("evm.retry_max_ms", config, &config.evm.retries),
     ];
     for (setting, first, last) in ordered {
         if first > last {

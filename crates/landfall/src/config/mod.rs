@@ -30,7 +30,7 @@ pub use mistake::{Mistake, Mistakes, Place};
 pub use reference::{json as reference_json, markdown as reference_markdown};
 pub use secret::{Secret, SigningKeys};
 pub use services::ServiceSpec;
-pub use settings::{Config, Nodes, SETTINGS};
+pub use settings::{Config, Nodes, Retries, SETTINGS};
 
 use source::Given;
 use table::{Reader, Setting};
@@ -220,6 +220,12 @@ impl Config {
     /// Whether users' funds can be moved between services.
     pub fn has_internal(&self) -> bool {
         !self.internal.services.is_empty()
+    }
+
+    /// First and longest pause of a rail's failed steps: its own, or the engine's.
+    pub fn retries_of(&self, own: &Retries) -> (u64, u64) {
+        let engine = &self.engine;
+        (own.retry_ms.unwrap_or(engine.retry_ms), own.retry_max_ms.unwrap_or(engine.retry_max_ms))
     }
 
     /// Where hints go: as configured, or as fits the store.

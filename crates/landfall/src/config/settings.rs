@@ -139,6 +139,7 @@ settings! {
         /// in the order of their nonces, through one node, and one of which nothing is known holds
         /// up the rest.
         window: u64 = "1", in 1..=64;
+        .. retries: Retries;
         .. nodes: Nodes;
     }
     /// The internal rail: users' funds move between services. Off without services.
@@ -162,6 +163,7 @@ settings! {
         alert_after_retries: u64 = "10", in 1..=1000000;
         /// Age of a transfer that is being retried from which operators are told.
         alert_after_s: u64 = "300", in 1..=31536000;
+        .. retries: Retries;
     }
     /// The EVM rail: calls on one chain, and on others by name. Off without nodes.
     evm: Evm {
@@ -214,6 +216,7 @@ settings! {
         /// signers_file, forwarder, finality, window}`; what one does not say is as above. In a
         /// variable: a JSON array.
         chains: Vec<ChainSpec> = "";
+        .. retries: Retries;
         .. nodes: Nodes;
     }
     /// How transfers are driven.
@@ -239,9 +242,10 @@ settings! {
         transfer_retries: u64 = "10", in 0..=1000, seed "MAX_RETRIES";
         /// Failures charged to a transfer while its payment is verified.
         verification_retries: u64 = "20", in 0..=1000, seed "MAX_VERIFICATION_RETRIES";
-        /// First pause before a failed step is tried again; doubles, with jitter.
+        /// First pause before a failed step is tried again; doubles, with jitter. Of rails that have
+        /// no `retry_ms` of their own.
         retry_ms: u64 = "500", in 10..=600000;
-        /// Where the doubling ends.
+        /// Where the doubling ends, of rails that have no `retry_max_ms` of their own.
         retry_max_ms: u64 = "60000", in 10..=3600000;
         /// Where the pauses of a rail that can pay nobody end, which begin with 2 s and double:
         /// the contract is paused, say, or the relay is out of funds. After each it looks or
@@ -290,5 +294,16 @@ group! {
         breaker_open_max_ms: u64 = "300000", in 100..=86400000;
         /// Successes after which it is trusted again.
         breaker_successes: u64 = "3", in 1..=100;
+    }
+}
+
+group! {
+    /// How long a rail's failed steps wait.
+    Retries {
+        /// First pause before a failed step on this rail is tried again; doubles, with jitter.
+        /// Without it, `engine.retry_ms`.
+        retry_ms: Option<u64> = "", in 10..=600000;
+        /// Where the doubling ends on this rail. Without it, `engine.retry_max_ms`.
+        retry_max_ms: Option<u64> = "", in 10..=3600000;
     }
 }

@@ -53,7 +53,8 @@ fn every_default_is_a_value_of_its_own_type_and_range() {
     let config =
         Config::read(&mut Reading { given: Given::new(), mistakes: Vec::new(), need: Need::Serve });
     assert_eq!(config.near.linger_ms, 20);
-    for setting in SETTINGS.iter().filter(|setting| setting.range.is_some()) {
+    let has_both = |setting: &&Setting| setting.range.is_some() && !setting.default.is_empty();
+    for setting in SETTINGS.iter().filter(has_both) {
         let number: u64 = setting.default.parse().expect("a number");
         let (least, most) = setting.range.expect("filtered");
         assert!((least..=most).contains(&number), "{}", setting.name());
@@ -125,6 +126,18 @@ fn leases_are_not_renewed_more_often_than_failed_questions_are_repeated() {
     let told = told("[engine]\nrenew_ms = 499\n", &[]);
     let expect = format!("engine.renew_ms is 499, out of range; give a number from {retry_ms} to");
     assert!(told.iter().any(|mistake| mistake.contains(&expect)), "{told:?}");
+}
+
+#[test]
+fn a_rail_retries_at_its_own_pace_or_at_the_engines() {
+    let own = "[engine]\nretry_ms = 700\n[internal]\nretry_max_ms = 900000\n";
+    let config = read(&format!("{WHOLE}{own}"), &[]).expect("no mistakes");
+    assert_eq!(config.retries_of(&config.internal.retries), (700, 900_000));
+    assert_eq!(config.retries_of(&config.near.retries), (700, 60_000));
+    let slow = [("LANDFALL_EVM__RETRY_MS", "60001")];
+    check(WHOLE, &slow, "evm.retry_max_ms is 60000, less than the first pause of 60001");
+    let never = [("LANDFALL_NEAR__RETRY_MS", "1")];
+    check(WHOLE, &never, "near.retry_ms is 1, out of range; give a number from 10 to 600000");
 }
 
 #[test]

@@ -5,19 +5,14 @@ use std::time::Duration;
 
 use landfall_api::ApiConfig;
 use landfall_core::Clock;
-use landfall_core::near::Terms;
+use landfall_engine::Role;
 
-use super::internal::gateway;
 use super::number;
 use crate::config::{ApiKey, Auth, Config, DIGEST_PREFIX, Metrics, Scope};
 use crate::failure::{Failure, Result};
 
-/// What the API is told. `near` is what every payout has in common, where that rail is on.
-pub fn api_config(
-    config: &Config,
-    near: Option<Terms>,
-    clock: Arc<dyn Clock>,
-) -> Result<ApiConfig> {
+/// What the API is told, but for the rails.
+pub fn api_config(config: &Config, role: Role, clock: Arc<dyn Clock>) -> Result<ApiConfig> {
     let api = &config.api;
     let auth = match api.auth {
         Auth::Off => landfall_api::Auth::Off,
@@ -27,8 +22,7 @@ pub fn api_config(
         }
     };
     Ok(ApiConfig {
-        near,
-        internal: config.has_internal().then(|| gateway(config)),
+        takes: role != Role::Worker,
         auth,
         body_limit_bytes: api.body_limit_bytes as usize,
         many_limit_bytes: api.many_limit_bytes as usize,

@@ -15,13 +15,26 @@ use landfall_rail_evm::{EvmRail, EvmSettings, Finality, Key};
 use landfall_rpc::{Endpoints, HttpTransport, Transport, Url};
 use serde_json::{Value, json};
 
-use super::{Agreement, nodes, number};
+use super::{Agreement, Fitted, Ground, backoff, nodes, number};
 use crate::config::{Config, Executor, RelayerSpec, Secret};
 use crate::failure::{Failure, Result};
 
 /// Pause before nodes are asked again which chain they serve.
 const CHAIN_RETRY: Duration = Duration::from_millis(500);
 const GWEI: u128 = 1_000_000_000;
+
+/// Adds the rail to a relay, a ledger for each chain, if it is on.
+pub async fn fit(ground: &Ground<'_>, fitted: &mut Fitted) -> Result<()> {
+    let Ground { config, clock, .. } = ground;
+    let mut called = Vec::new();
+    for chain in chains(config).into_iter().filter(|_| config.has_evm()) {
+        let id = chain.id(config, clock).await?;
+        fitted.rails.push(chain.executor(config, id, clock.clone())?);
+        called.push(chain.terms(id));
+    }
+    fitted.api.evm = terms(called).filter(|_| fitted.api.takes);
+    Ok(())
+}
 
 /// A chain as it is configured.
 #[derive(Clone)]
@@ -200,7 +213,11 @@ impl Chain<'_> {
                 rebroadcast_max_ms: engine.rebroadcast_max_ms,
                 ..QUEUES
             },
-            pace: Pace { pay_retries: number(engine.transfer_retries), ..base.pace },
+            pace: Pace {
+                pay_retries: number(engine.transfer_retries),
+                backoff: Some(backoff(config, &evm.retries)),
+                ..base.pace
+            },
             ..base
         })
     }
@@ -228,7 +245,7 @@ async fn shown_id(endpoints: &Endpoints) -> std::result::Result<u64, String> {
 }
 
 /// What the API is told of the chains; none where there are none.
-pub fn terms(mut chains: Vec<Terms>) -> Option<EvmTerms> {
+fn terms(mut chains: Vec<Terms>) -> Option<EvmTerms> {
     match chains.is_empty() {
         true => None,
         false => Some(EvmTerms { default: chains.remove(0), others: chains }),

@@ -9,11 +9,22 @@ use landfall_core::internal::Terms;
 use landfall_rail_internal::{HttpService, HttpSettings, InternalRail, ServiceAdapter};
 use landfall_rpc::{Header, HttpTransport};
 
+use super::{Fitted, Ground, backoff};
 use crate::config::{Config, ServiceSpec};
 use crate::failure::{Failure, Result};
 
+/// Adds the rail to a relay, if it is on.
+pub fn fit(ground: &Ground<'_>, fitted: &mut Fitted) -> Result<()> {
+    let Ground { config, clock, .. } = ground;
+    if config.has_internal() {
+        fitted.couriers.push(Arc::new(internal_rail(config, clock.clone())?));
+        fitted.api.internal = fitted.api.takes.then(|| gateway(config));
+    }
+    Ok(())
+}
+
 /// What the gateway is told.
-pub fn gateway(config: &Config) -> Gateway {
+fn gateway(config: &Config) -> Gateway {
     let internal = &config.internal;
     Gateway {
         terms: Terms {
@@ -29,7 +40,8 @@ pub fn gateway(config: &Config) -> Gateway {
 pub fn internal_rail(config: &Config, clock: Arc<dyn Clock>) -> Result<InternalRail> {
     let services = services(config, clock.clone())?;
     let services = services.into_iter().map(|service| service as Arc<dyn ServiceAdapter>).collect();
-    InternalRail::new(services, clock).map_err(|error| wrong(&error.to_string()))
+    let rail = InternalRail::new(services, clock).map_err(|error| wrong(&error.to_string()))?;
+    Ok(rail.with_backoff(backoff(config, &config.internal.retries)))
 }
 
 /// A way to every service.

@@ -36,24 +36,22 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::IsTerminal as _;
 use std::sync::Arc;
 
-use landfall_api::Api;
+use landfall_api::{Api, ApiConfig};
 use landfall_core::Clock;
 use landfall_core::courier::Courier;
-use landfall_core::rail::Rail;
+use landfall_core::rail::{Backoff, Rail};
 use landfall_engine::{Engine, Parts, Role, Settings as EngineSettings};
 use landfall_lanes::{HighWater, LaneSettings, SystemClock};
 
 pub use books::{book_in, book_on};
 pub use evm::chains;
 pub use internal::internal_rail;
-pub use near::{
-    Agreement, agreement, endpoints, near_intake, near_rail, network, shown_network, terms,
-};
+pub use near::{Agreement, agreement, endpoints, near_rail, shown_network, terms};
 pub use stores::{
     is_there, migrate, open_cache, open_existing_store, open_existing_store_to_write,
 };
 
-use crate::config::{Config, LogFormat, StoreUrl};
+use crate::config::{Config, LogFormat, Retries, StoreUrl};
 use crate::failure::Result;
 use crate::folder::Folder;
 use crate::show;
@@ -90,8 +88,16 @@ fn number(setting: u64) -> u32 {
     u32::try_from(setting).unwrap_or(u32::MAX)
 }
 
+/// The backoff of a rail.
+fn backoff(config: &Config, retries: &Retries) -> Backoff {
+    let (first_ms, max_ms) = config.retries_of(retries);
+    Backoff { first_ms, max_ms }
+}
+
 fn engine_settings(config: &Config, role: Role, instance: String) -> EngineSettings {
     let (engine, internal) = (&config.engine, &config.internal);
+    let own = [&config.near.retries, &internal.retries, &config.evm.retries];
+    let longest = own.map(|retries| backoff(config, retries).max_ms);
     let defaults = EngineSettings::default();
     EngineSettings {
         instance,
@@ -99,6 +105,7 @@ fn engine_settings(config: &Config, role: Role, instance: String) -> EngineSetti
         verification_retries: number(engine.verification_retries),
         backoff_ms: engine.retry_ms,
         backoff_max_ms: engine.retry_max_ms,
+        rails_backoff_max_ms: longest.into_iter().fold(0, u64::max),
         pause_max_ms: engine.pause_max_ms,
         aside_max_ms: engine.aside_max_ms,
         backlog_max: engine.backlog_max,
@@ -132,6 +139,37 @@ pub struct Relay {
     pub network: Option<String>,
 }
 
+/// What the rails are fitted with.
+struct Ground<'a> {
+    config: &'a Config,
+    role: Role,
+    folder: &'a Folder,
+    clock: Arc<dyn Clock>,
+}
+
+/// What each rail that is on adds to a relay: whoever does its work, and what the API is told of
+/// it.
+struct Fitted {
+    rails: Vec<Arc<dyn Rail>>,
+    couriers: Vec<Arc<dyn Courier>>,
+    api: ApiConfig,
+    /// Of the NEAR rail.
+    network: Option<String>,
+}
+
+impl Ground<'_> {
+    /// Every rail in its turn. A new one adds a line.
+    async fn fit(&self) -> Result<Fitted> {
+        let api = api::api_config(self.config, self.role, self.clock.clone())?;
+        let (rails, couriers) = (Vec::new(), Vec::new());
+        let mut fitted = Fitted { rails, couriers, api, network: None };
+        near::fit(self, &mut fitted).await?;
+        evm::fit(self, &mut fitted).await?;
+        internal::fit(self, &mut fitted)?;
+        Ok(fitted)
+    }
+}
+
 /// Starts everything but the socket.
 pub async fn start(
     config: &Config,
@@ -144,29 +182,8 @@ pub async fn start(
     let settings = engine_settings(config, role, instance);
     let cache = stores::open_cache(config, &store, &clock).await?;
     let queue = stores::open_queue(config, &store, &settings, &clock).await?;
-    let mut rails: Vec<Arc<dyn Rail>> = Vec::new();
-    let mut couriers: Vec<Arc<dyn Courier>> = Vec::new();
-    let mut shown = None;
-    if config.has_near() {
-        let network = network(config, folder, &clock).await?;
-        let near = match role {
-            Role::Api => near_intake(config, &network, clock.clone())?,
-            Role::Worker | Role::Both => near_rail(config, &network, clock.clone())?,
-        };
-        rails.push(Arc::new(near));
-        shown = Some(network);
-    }
-    let mut called = Vec::new();
-    if config.has_evm() {
-        for chain in chains(config) {
-            let id = chain.id(config, &clock).await?;
-            rails.push(chain.executor(config, id, clock.clone())?);
-            called.push(chain.terms(id));
-        }
-    }
-    if config.has_internal() {
-        couriers.push(Arc::new(internal_rail(config, clock.clone())?));
-    }
+    let fitted = Ground { config, role, folder, clock: clock.clone() }.fit().await?;
+    let Fitted { rails, couriers, mut api, network } = fitted;
     let high_water = match config.store_url() {
         // A store that is meant to forget cannot be told from one that did by accident.
         StoreUrl::Memory => HighWater::in_memory(),
@@ -177,21 +194,15 @@ pub async fn start(
         queue,
         rails,
         couriers,
-        clock: clock.clone(),
+        clock,
         high_water: Arc::new(high_water),
         role,
         settings,
         seed: RandomState::new().build_hasher().finish(),
     })
     .await?;
-    let takes = role != Role::Worker;
-    let near = shown.as_deref().filter(|_| takes).map(|network| terms(config, network));
-    let mut api = api::api_config(config, near, clock)?;
-    api.internal = api.internal.filter(|_| takes);
-    api.evm = evm::terms(called).filter(|_| takes);
-    api.takes = takes;
     api.cache = cache;
     let api = landfall_api::api(api, engine.clone());
     api.pulse.look().await;
-    Ok(Relay { api, engine, network: shown })
+    Ok(Relay { api, engine, network })
 }

@@ -7,11 +7,12 @@ use landfall_core::Clock;
 use landfall_core::ledger::Manner;
 use landfall_core::near::Terms;
 use landfall_core::rail::Pace;
+use landfall_engine::Role;
 use landfall_rail_near::{Key, Limits, NearRail, NearSettings, TGAS};
 use landfall_rpc::Endpoints;
 use serde_json::{Value, json};
 
-use super::{nodes, number};
+use super::{Fitted, Ground, backoff, nodes, number};
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::folder::Folder;
@@ -21,6 +22,23 @@ const NETWORK_RETRY: Duration = Duration::from_millis(500);
 
 /// In yoctoNEAR.
 const MILLINEAR: u128 = 1_000_000_000_000_000_000_000;
+
+/// Adds the rail to a relay, if it is on.
+pub async fn fit(ground: &Ground<'_>, fitted: &mut Fitted) -> Result<()> {
+    let Ground { config, role, folder, clock } = ground;
+    if !config.has_near() {
+        return Ok(());
+    }
+    let network = network(config, folder, clock).await?;
+    let near = match role {
+        Role::Api => near_intake(config, &network, clock.clone())?,
+        Role::Worker | Role::Both => near_rail(config, &network, clock.clone())?,
+    };
+    fitted.rails.push(Arc::new(near));
+    fitted.api.near = fitted.api.takes.then(|| terms(config, &network));
+    fitted.network = Some(network);
+    Ok(())
+}
 
 /// The calls to the configured nodes.
 pub fn endpoints(config: &Config, clock: Arc<dyn Clock>) -> Result<Endpoints> {
@@ -105,7 +123,7 @@ pub fn near_rail(config: &Config, network: &str, clock: Arc<dyn Clock>) -> Resul
 }
 
 /// The NEAR rail with such keys as there are: none where transfers are only taken.
-pub fn near_intake(config: &Config, network: &str, clock: Arc<dyn Clock>) -> Result<NearRail> {
+fn near_intake(config: &Config, network: &str, clock: Arc<dyn Clock>) -> Result<NearRail> {
     let near = &config.near;
     let read = |(index, key): (usize, &crate::config::Secret)| {
         Key::parse(key.expose()).map_err(|error| {
@@ -132,6 +150,7 @@ pub fn near_intake(config: &Config, network: &str, clock: Arc<dyn Clock>) -> Res
             linger_ms: near.linger_ms,
             prepare_retries: number(engine.registration_retries),
             pay_retries: number(engine.transfer_retries),
+            backoff: Some(backoff(config, &near.retries)),
         },
         manner: Manner {
             fence_after_ms: engine.fence_after_ms,
