@@ -7,13 +7,14 @@
 //! | [`fees`], [`market`] | what is offered for gas, and what it costs |
 //! | [`refusal`], [`revert`] | what nodes and contracts mean |
 //! | [`node`], [`answer`], [`recent`] | questions, answers, and each node's newest blocks |
-//! | [`look`] | what nodes together prove |
+//! | `broadcast`, [`look`] | sending, and what nodes together prove |
 //! | [`rail`] | the seam |
 //!
 //! **Invariant:** a refusal is certain only if its words are in a closed table ([`refusal`]); what
 //! is not in it proves nothing.
 
 pub mod answer;
+mod broadcast;
 pub mod encode;
 pub mod executed;
 pub mod fees;

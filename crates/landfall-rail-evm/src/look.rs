@@ -1,13 +1,13 @@
 //! What nodes together prove about an attempt.
 //!
-//! **Rule:** landed is what a quorum shows in the same block, each of them calling it final.
+//! **Rule:** landed is what a quorum shows in the same block, each of them calling it final; in a
+//! block at all is what a quorum shows in any. What fewer show is sent again until then: one node
+//! that has swallowed it and tells of a block must not make everybody wait for its finality.
 //! **Rule:** an attempt is dead only if something else has its nonce in a final block, by a quorum:
 //! a chain takes each nonce of a signer once. What that was is known by its content: if it does
 //! what the attempt was to do, the attempt landed, under a hash that was forgotten.
-//! **Rule:** in a block is what a quorum shows in one, whichever; anything less decides nothing and
-//! holds nothing back.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use alloy_primitives::{Address, B256};
 use landfall_core::attempt::{
@@ -18,9 +18,11 @@ use landfall_core::rail::{Foreign, Look};
 use landfall_core::wound::{self, Wound};
 use landfall_core::{Attempt, Purpose};
 use landfall_rpc::{AtBlock, Moment, Said, unavailable};
+use parking_lot::Mutex;
 use serde_json::json;
 
 use crate::answer::Included;
+use crate::broadcast::Refused;
 use crate::encode::{self, Content};
 use crate::node::{At, Nodes};
 use crate::recent::{Ours, Recent, Testimony};
@@ -29,11 +31,16 @@ use crate::settings::{EvmSettings, Finality};
 /// How far back the block is sought in which a nonce was used: a week of Ethereum's blocks.
 const SOUGHT_BLOCKS: u64 = 50_400;
 
+/// Transactions of which it is remembered who has refused them: a liar must not fill the memory.
+const REFUSED_MAX: usize = 1_024;
+
 /// Looks at attempts.
 pub struct Looker {
     finality: Finality,
     pub recent: Recent,
     signers: HashSet<Address>,
+    /// Who said of which transaction, by its hash, that it can never land, while others took it.
+    refused: Mutex<HashMap<String, Vec<Refused>>>,
 }
 
 /// An attempt, read from its bytes.
@@ -65,6 +72,16 @@ impl Looker {
             finality: settings.finality,
             recent: Recent::new(nodes, settings.finality, settings.manner.pulse_ms / 2),
             signers: settings.keys.iter().map(|key| key.address()).collect(),
+            refused: Mutex::default(),
+        }
+    }
+
+    /// Keeps in mind who calls impossible what another node took.
+    pub(crate) fn note_refusals(&self, hash: &str, mut refusals: Vec<Refused>) {
+        refusals.retain(Refused::is_certain);
+        let mut refused = self.refused.lock();
+        if !refusals.is_empty() && refused.len() < REFUSED_MAX {
+            refused.insert(hash.to_owned(), refusals);
         }
     }
 
@@ -140,14 +157,6 @@ impl Looker {
             self.catch_who_differs(nodes, said, landed);
             return self.landed(nodes, attempt, read, landed).await;
         }
-        // What fewer show in a block is sent on: who alone shows it may have kept it back.
-        if said.len() < nodes.endpoints.quorum() {
-            let why = match said.first() {
-                Some(one) => format!("in block {} by too few nodes", one.fact.number),
-                None => "in no block yet".to_owned(),
-            };
-            return Look::Adrift { why, sightings: Vec::new() };
-        }
         let now_ms = nodes.clock.now_ms();
         let sighting = |one: &Said<Testimony>| Sighting {
             endpoint: nodes.endpoints.origin(one.endpoint).to_owned(),
@@ -156,8 +165,17 @@ impl Looker {
             was_final: one.fact.is_final,
             at_ms: now_ms,
         };
-        let why = format!("in block {}, which is not final yet", said[0].fact.number);
-        Look::Adrift { why, sightings: said.iter().map(sighting).collect() }
+        match said.first() {
+            Some(one) if said.len() >= quorum => {
+                let why = format!("in block {}, which is not final yet", one.fact.number);
+                Look::Adrift { why, sightings: said.iter().map(sighting).collect() }
+            }
+            Some(one) => {
+                let why = format!("in block {}, as too few nodes say", one.fact.number);
+                Look::Adrift { why, sightings: Vec::new() }
+            }
+            None => Look::Adrift { why: "in no block yet".to_owned(), sightings: Vec::new() },
+        }
     }
 
     fn catch_who_differs(&self, nodes: &Nodes, said: &[Said<Testimony>], landed: &Testimony) {
@@ -168,6 +186,16 @@ impl Looker {
         };
         for other in said.iter().filter(differs) {
             nodes.endpoints.catch(other.endpoint, tell(&other.fact), tell(landed));
+        }
+        let hash = landed.hash.to_string();
+        for endpoint in self.recent.deniers(landed) {
+            let denies = format!("{hash}: not in final block {}", landed.block_hash);
+            nodes.endpoints.catch(endpoint, denies, tell(landed));
+        }
+        for Refused { endpoint, reason, .. } in
+            self.refused.lock().remove(&hash).unwrap_or_default()
+        {
+            nodes.endpoints.catch(endpoint, format!("{hash}: {reason}"), tell(landed));
         }
     }
 

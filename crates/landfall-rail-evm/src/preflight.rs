@@ -1,6 +1,7 @@
 //! A call is tried before it is signed: what gas it takes, and whether it can work at all.
 //!
-//! **Rule:** that it can never work is the word of a quorum; anything less is advice.
+//! **Rule:** that it can never work, or that its signer cannot pay for it, is the word of a quorum;
+//! anything less is advice.
 
 use alloy_primitives::{Address, U256};
 use landfall_core::attempt::Shortage;
@@ -44,10 +45,12 @@ impl EvmRail {
             self.is_unused(call).await?;
             return Err(RailError::Hopeless(why));
         }
-        if let Some(why) = said.iter().find_map(|one| match &one.fact {
+        let shorts = said.iter().filter_map(|one| match &one.fact {
             Tried::Short { why } => Some(why.clone()),
             _ => None,
-        }) {
+        });
+        // Else one node could keep every lane waiting for funds that it has.
+        if let Some(why) = shorts.clone().nth(quorum.saturating_sub(1)) {
             return Err(RailError::Lacking { shortage: Shortage::Native, why });
         }
         let estimates = said.iter().filter_map(|one| match one.fact {

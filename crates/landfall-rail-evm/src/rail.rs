@@ -1,31 +1,26 @@
 //! The seam: [`Ledger`] and [`Rail`] for one EVM chain, signed here.
 //!
-//! **Invariant:** a broadcast is one POST to one node; a lost answer is "unsure", whatever the node
-//! may have done. A refusal is heard from a quorum, each asked with the bytes themselves.
 //! **Invariant:** a call of another chain is never signed.
 //! **Rule:** lanes count nonces from 1, the chain from 0.
-//! Not here: what a look proves (`look`), encoding (`encode`), the table (`refusal`).
+//! Not here: sending (`broadcast`), what a look proves (`look`), encoding (`encode`).
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use alloy_primitives::{Address, B256, Bytes, U256, hex};
+use alloy_primitives::{Address, B256, Bytes, U256};
 use async_trait::async_trait;
 use futures::future::{join_all, try_join_all};
-use landfall_core::attempt::{Shortage, Signed, VariantKind};
+use landfall_core::attempt::{Signed, VariantKind};
 use landfall_core::claim::ClaimKey;
 use landfall_core::clock::Clock;
 use landfall_core::evm::{self, Call, Work};
-use landfall_core::guard::{self, Guard};
 use landfall_core::ledger::{
-    Broadcast, Later, Ledger, LedgerNonce, Look, Manner, Progress, RailError, Reach, Refusal,
-    Waiting,
+    Broadcast, Later, Ledger, LedgerNonce, Look, Manner, Progress, RailError, Reach, Waiting,
 };
 use landfall_core::machine::AttemptStages;
 use landfall_core::rail::{EndpointHealth, Funds, Pace, Rail, Remedies};
 use landfall_core::{Attempt, BadField, LaneId, Nonce, Payload, Purpose, RailName};
-use landfall_rpc::{Endpoints, RpcError, health, unavailable};
-use serde_json::json;
+use landfall_rpc::{Endpoints, health, unavailable};
 
 use crate::encode::{self, Draft};
 use crate::fees::{Market, Offer, Speed};
@@ -34,7 +29,6 @@ use crate::keys::Key;
 use crate::look::{Looker, Read, settled};
 use crate::market::{Markets, reached};
 use crate::node::{At, Nodes};
-use crate::refusal::{self, Meaning};
 use crate::settings::EvmSettings;
 
 /// Gas of a transaction that does nothing.
@@ -191,13 +185,6 @@ impl EvmRail {
         })
     }
 
-    /// Which endpoint is asked first: a lane's attempts leave through one, in order; rounds go
-    /// round them.
-    fn rotation(&self, attempt: &Attempt, round: u32) -> u64 {
-        let begin: u64 = attempt.lane.as_str().bytes().map(u64::from).sum();
-        begin.wrapping_add(u64::from(round))
-    }
-
     fn signed(draft: &Draft, key: &Key) -> Signed {
         let (bytes, hash) = encode::sign(draft, key);
         Signed { bytes, hash: hash.to_string(), base: None, expires_height: None }
@@ -243,46 +230,7 @@ impl Ledger for EvmRail {
     }
 
     async fn broadcast(&self, attempt: &Attempt, round: u32) -> Broadcast {
-        if let Err(error) = self.nodes.introduce().await {
-            return unsure(error.to_string());
-        }
-        let newest = attempt.newest();
-        let params = json!([hex::encode_prefixed(&newest.bytes)]);
-        let call = ("eth_sendRawTransaction", &params);
-        let (rotation, timeout) = (self.rotation(attempt, round), self.settings.broadcast_timeout);
-        let quorum = self.nodes.endpoints.quorum();
-        let mut refusals: Vec<(usize, String)> = Vec::new();
-        loop {
-            let refusing: Vec<usize> = refusals.iter().map(|(endpoint, _)| *endpoint).collect();
-            let sent = self.nodes.endpoints.send_once(rotation, &refusing, call, timeout).await;
-            let (endpoint, error) = match sent {
-                (Some(_), Ok(_)) => return Broadcast::Sent(None),
-                (Some(endpoint), Err(RpcError::Answered(error))) if !error.is_technical() => {
-                    (endpoint, error)
-                }
-                (None, _) if !refusals.is_empty() => {
-                    guard::met(Guard::RefusalNotShared);
-                    let (_, reason) = &refusals[0];
-                    return unsure(format!("refused by {} nodes alone: {reason}", refusals.len()));
-                }
-                (_, Err(error)) => return unsure(error.to_string()),
-                (None, Ok(_)) => return unsure("an answer of nobody".to_owned()),
-            };
-            let reason = landfall_core::plain(&error.message).chars().take(300).collect();
-            match refusal::meaning(&error.message) {
-                Meaning::Known => return Broadcast::Sent(None),
-                Meaning::Refused { relays_fault } if refusals.len() + 1 >= quorum => {
-                    return Broadcast::Refused(Refusal { reason, relays_fault });
-                }
-                // The same bytes go to another: what one refuses alone is no refusal.
-                Meaning::Refused { .. } => refusals.push((endpoint, reason)),
-                Meaning::Short => {
-                    let shortage = Some(Shortage::Native);
-                    return Broadcast::Unsure { cause: reason, shortage };
-                }
-                Meaning::Used | Meaning::Underpriced | Meaning::Unsure => return unsure(reason),
-            }
-        }
+        self.send(attempt, round).await
     }
 
     async fn look(&self, attempt: &Attempt, passed: bool) -> Result<Look, RailError> {
@@ -523,8 +471,4 @@ impl EvmRail {
             offer: Offer::Legacy { gas_price: 0 },
         }
     }
-}
-
-fn unsure(cause: String) -> Broadcast {
-    Broadcast::Unsure { cause, shortage: None }
 }

@@ -188,6 +188,13 @@ impl Recent {
         said.collect()
     }
 
+    /// Who has the block, calls it final, and says that it does not hold the transaction. A block's
+    /// hash is that of all it holds: one of that hash without it is an invention.
+    pub fn deniers(&self, landed: &Testimony) -> Vec<usize> {
+        let denies = |view: &Mutex<View>| view.lock().denies(landed);
+        (0..self.views.len()).filter(|endpoint| denies(&self.views[*endpoint])).collect()
+    }
+
     /// Whether a quorum of nodes has been watched without a hole since this time.
     pub fn covers(&self, since_ms: u64, quorum: usize) -> bool {
         let covers = |view: &&Mutex<View>| {
@@ -292,6 +299,13 @@ impl View {
         }
     }
 
+    fn denies(&self, landed: &Testimony) -> bool {
+        let block = self.blocks.get(&landed.number).filter(|block| block.hash == landed.block_hash);
+        let is_final = self.final_number.is_some_and(|last| landed.number <= last);
+        let lacks = |block: &Block| block.holds.binary_search(&beginning(&landed.hash)).is_err();
+        is_final && block.is_some_and(lacks)
+    }
+
     fn testimony(&self, hashes: &[B256]) -> Option<Testimony> {
         let found = |block: &Block| {
             let ours = block.ours.as_ref()?;
@@ -372,6 +386,26 @@ mod tests {
         view.take(News { blocks, linked: true }, Some(8), 7);
         assert_eq!(view.testimony(&wanted), None);
         assert_eq!((view.blocks.len(), view.since_ms), (10, 5), "without a hole since then");
+    }
+
+    #[test]
+    fn who_shows_the_same_final_block_without_it_denies_it_and_nobody_else() {
+        let mut honest = view(9);
+        read(&mut honest, 8, 1);
+        let landed = honest.testimony(&[hash(1_008, 1)]).expect("it is there");
+        assert!(!honest.denies(&landed));
+        let empty = |last_final| {
+            let bare = |number| Header { transactions: Vec::new(), ..header(number, 1, 1) };
+            let mut view = View::default();
+            let blocks = (1..=9).rev().map(bare).collect();
+            view.take(News { blocks, linked: false }, Some(last_final), 5);
+            view
+        };
+        assert!(empty(8).denies(&landed));
+        assert!(!empty(7).denies(&landed), "it does not call that block final");
+        assert!(!View::default().denies(&landed), "it has no such block");
+        let elsewhere = Testimony { block_hash: hash(8, 2), ..landed };
+        assert!(!empty(8).denies(&elsewhere), "it is on another fork");
     }
 
     #[test]

@@ -119,6 +119,10 @@ impl World {
     pub fn forget_after_ms(&self, relayer: usize) -> u64 {
         self.front.faults.lock()[relayer].own.forget_after_ms
     }
+
+    fn posts(&self) -> u64 {
+        self.front.calls().get("POST").copied().unwrap_or_default()
+    }
 }
 
 /// A running simulator. Stops when dropped.
@@ -179,7 +183,7 @@ impl SimRelayer {
 
     /// How many POSTs arrived, whatever became of them.
     pub fn posts(&self) -> u64 {
-        self.world.front.calls().get("POST").copied().unwrap_or_default()
+        self.world.posts()
     }
 
     /// How many questions arrived.
@@ -291,8 +295,10 @@ impl Host for World {
     }
 }
 
-/// `GET /sim/transactions`: everything that is in the book, with all that was signed for it.
+/// `GET /sim/transactions`: how often it was asked to send something, and everything that is in the
+/// book, with all that was signed for it.
 async fn transactions(State(world): State<Arc<World>>) -> Json<Value> {
+    let posts = world.posts();
     let book = world.book.lock();
     let all = (0..world.signers.len()).flat_map(|relayer| book.of(relayer));
     let all = all.map(|entry| {
@@ -309,5 +315,6 @@ async fn transactions(State(world): State<Arc<World>>) -> Json<Value> {
             "gas_limit": entry.request.gas_limit,
         })
     });
-    Json(json!({ "taken": book.taken(), "transactions": all.collect::<Vec<_>>() }))
+    let all = all.collect::<Vec<_>>();
+    Json(json!({ "posts": posts, "taken": book.taken(), "transactions": all }))
 }

@@ -71,9 +71,12 @@ pub struct RelayerSpec {
     pub address: Option<Address>,
     /// Whether it has the routes of a service in front of one.
     pub bare: bool,
+    /// How long one call to it may take, unless that is as long as usual.
+    pub timeout_ms: Option<u64>,
 }
 
-const RELAYER_FIELDS: [&str; 6] = ["name", "url", "id", "api_key", "address", "routes"];
+const RELAYER_FIELDS: [&str; 7] =
+    ["name", "url", "id", "api_key", "address", "routes", "timeout_ms"];
 const RELAYER_REMEDY: &str = "write {url = \"http://10.0.0.5:8080\", id = \"relayer-1\"}";
 
 impl Parse for Vec<RelayerSpec> {
@@ -106,6 +109,10 @@ fn relayer(number: usize, item: &Value) -> Result<RelayerSpec, Wrongs> {
     let name = keep(&mut found, fields.filled("name")).flatten();
     let api_key = keep(&mut found, fields.filled("api_key")).flatten();
     let address: Option<Option<Address>> = keep(&mut found, fields.typed("address"));
+    let timeout_ms = keep(&mut found, fields.number("timeout_ms")).flatten();
+    if timeout_ms == Some(0) {
+        keep(&mut found, fields.wrong::<()>("timeout_ms must be more than 0"));
+    }
     match (url, bare, found.is_empty()) {
         (Some(url), Some(bare), true) => Ok(RelayerSpec {
             name: name.or(id.clone()).unwrap_or_else(|| format!("relayer-{number}")),
@@ -114,6 +121,7 @@ fn relayer(number: usize, item: &Value) -> Result<RelayerSpec, Wrongs> {
             api_key: api_key.map(Secret::new),
             address: address.flatten(),
             bare,
+            timeout_ms,
         }),
         _ => Err(found),
     }

@@ -209,8 +209,9 @@ settings! {
         /// of `evm.relayers`, to which calls on the first chain are handed over.
         executor: Executor = "native";
         /// `{url, id}` of each relayer, with `name`, `api_key`, `address` (from which it signs,
-        /// where it does not tell) and `routes` ("openzeppelin" or, for a service in front of one,
-        /// "bare"). A name must stay that of the same relayer. In a variable: a JSON array.
+        /// where it does not tell), `routes` ("openzeppelin" or, for a service in front of one,
+        /// "bare") and `timeout_ms` (30000). A name must stay that of the same relayer. In a
+        /// variable: a JSON array.
         relayers: Vec<RelayerSpec> = "";
         /// Other chains, in the file as `[[evm.chains]]`: `{name, rpc_urls, chain_id, signers,
         /// signers_file, forwarder, finality, window}`; what one does not say is as above. In a

@@ -163,9 +163,11 @@ impl Chain<'_> {
                 true => Routes::bare(),
                 false => Routes::openzeppelin(&relayer.id),
             };
+            let usual = RelayerSettings::new(&relayer.name, relayer.url.clone(), routes);
             let settings = RelayerSettings {
                 address: relayer.address.map(landfall_rail_evm::rail::address),
-                ..RelayerSettings::new(&relayer.name, relayer.url.clone(), routes)
+                timeout: relayer.timeout_ms.map_or(usual.timeout, Duration::from_millis),
+                ..usual
             };
             match &relayer.api_key {
                 Some(key) => settings.with_key(key.expose()).map_err(|error| mistaken(&error)),

@@ -4,6 +4,7 @@
 
 mod by_hand;
 mod chain;
+mod counter;
 mod dev;
 mod doors;
 mod failover;
@@ -14,6 +15,7 @@ mod moves;
 mod operators;
 mod outages;
 mod paused;
+mod relayed;
 mod roles;
 mod services;
 mod town;
