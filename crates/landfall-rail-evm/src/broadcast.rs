@@ -1,8 +1,8 @@
 //! Sending an attempt's newest bytes, and what the nodes' refusals come to.
 //!
 //! **Invariant:** a broadcast is one POST to one node; a lost answer is "unsure", whatever the node
-//! may have done. What one node refuses is given to the next: that it is refused, or that its signer
-//! cannot pay, is heard from a quorum, each asked with the bytes themselves.
+//! may have done. What one node refuses is given to the next: that it is refused, or that its
+//! signer cannot pay, is heard from a quorum, each asked with the bytes themselves.
 //! Not here: what nodes' words mean (`refusal`).
 
 use alloy_primitives::hex;

@@ -103,13 +103,14 @@ impl Looker {
         // Only of what left after the nodes began to be followed is it known that nobody has it.
         let is_covered = self.recent.covers(attempt.opened_ms, quorum);
         if said.is_empty() && (passed || !is_covered) {
-            said = self.ask(nodes, &read.hashes).await;
+            said = self.ask(nodes, &read.hashes).await?;
         }
         Ok(self.weigh(nodes, attempt, read, &said).await)
     }
 
-    /// What each node says of these hashes, asked for each.
-    async fn ask(&self, nodes: &Nodes, hashes: &[B256]) -> Vec<Said<Testimony>> {
+    /// What each node says of these hashes, asked for each. That nobody has it is said by a quorum;
+    /// silence is no absence.
+    async fn ask(&self, nodes: &Nodes, hashes: &[B256]) -> Result<Vec<Said<Testimony>>, RailError> {
         let ask = async |endpoint| {
             for hash in hashes {
                 if let Some(receipt) = nodes.receipt_on(endpoint, *hash).await? {
@@ -120,8 +121,14 @@ impl Looker {
             }
             Ok(None)
         };
-        let said = nodes.ask_quorum(ask).await.into_iter();
-        said.filter_map(|one| Some(Said { endpoint: one.endpoint, fact: one.fact? })).collect()
+        let said = nodes.ask_quorum(ask).await;
+        let (heard, quorum) = (said.len(), nodes.endpoints.quorum());
+        if heard < quorum {
+            return Err(unavailable(format!("{heard} of {quorum} nodes answer")));
+        }
+        let shown =
+            |one: Said<Option<Testimony>>| Some(Said { endpoint: one.endpoint, fact: one.fact? });
+        Ok(said.into_iter().filter_map(shown).collect())
     }
 
     /// The newest block that the node calls final.
@@ -286,14 +293,16 @@ impl Looker {
                 format!("nonce {nonce} of {from} is not used up to final block {}", used.height);
             return Ok(Look::Adrift { why, sightings: Vec::new() });
         }
-        let said = self.ask(nodes, &read.hashes).await;
-        if said.is_empty() && wound::is(Wound::ReceiptErrorIsReplaced) {
-            return Ok(Look::Sunk(Certificate {
-                kind: CertificateKind::Displaced,
-                summary: "no receipt: it was replaced".to_owned(),
-                evidence: json!({}),
-            }));
-        }
+        let said = match self.ask(nodes, &read.hashes).await {
+            Err(error) if wound::is(Wound::ReceiptErrorIsReplaced) => {
+                return Ok(Look::Sunk(Certificate {
+                    kind: CertificateKind::Displaced,
+                    summary: format!("replaced: {error}"),
+                    evidence: json!({}),
+                }));
+            }
+            said => said?,
+        };
         if settled(&said, nodes.endpoints.quorum()).is_some() {
             return Ok(self.weigh(nodes, attempt, read, &said).await);
         }

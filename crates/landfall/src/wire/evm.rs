@@ -208,6 +208,8 @@ impl Chain<'_> {
             broadcast_timeout: Duration::from_millis(evm.nodes.rpc_timeout_ms),
             manner: Manner {
                 window: self.window as usize,
+                // What is in no block by then is sent again, to another node, or outbid.
+                inclusion_ms: evm.replace_after_ms.saturating_mul(2),
                 replace_after_ms: evm.replace_after_ms,
                 pulse_ms: evm.pulse_ms,
                 look_ms: evm.pulse_ms.saturating_mul(4),

@@ -4,6 +4,8 @@
 
 mod by_hand;
 mod chain;
+mod chain_liar;
+mod chain_liars;
 mod counter;
 mod dev;
 mod doors;
