@@ -31,6 +31,19 @@ pub struct AnvilOptions {
     pub block_ms: Option<u64>,
     /// What a block holds; none for its default.
     pub gas_limit: Option<u64>,
+    /// Accounts that it gives funds to; none for its default.
+    pub accounts: Option<u64>,
+}
+
+/// Where it writes its accounts and their keys.
+const ACCOUNTS: &str = "accounts.json";
+
+/// An account that has funds.
+#[derive(Debug, Clone)]
+pub struct AnvilAccount {
+    pub address: String,
+    /// In hexadecimal.
+    pub key: String,
 }
 
 /// A file of a package, or how to get it.
@@ -64,6 +77,10 @@ impl Anvil {
             if let Some(gas) = options.gas_limit {
                 command.args(["--gas-limit", &gas.to_string()]);
             }
+            if let Some(accounts) = options.accounts {
+                command.args(["--accounts", &accounts.to_string()]);
+            }
+            command.arg("--config-out").arg(folder.join("data").join(ACCOUNTS));
             command
         };
         let plan = Plan {
@@ -77,6 +94,18 @@ impl Anvil {
         let fill =
             |folder: &Path| doing("a folder for anvil", std::fs::create_dir(folder.join("data")));
         Server::start(plan, |port| format!("http://127.0.0.1:{port}"), fill).map(Anvil)
+    }
+
+    /// The accounts that it has given funds to.
+    pub fn accounts(&self) -> Result<Vec<AnvilAccount>> {
+        let told = doing("anvil's accounts", std::fs::read(self.folder().join(ACCOUNTS)))?;
+        let told: Value = serde_json::from_slice(&told).unwrap_or_default();
+        let list = |name: &str| told[name].as_array().cloned().unwrap_or_default();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let both = list("available_accounts").into_iter().zip(list("private_keys"));
+        let account =
+            |(one, key): (Value, Value)| AnvilAccount { address: text(&one), key: text(&key) };
+        Ok(both.map(account).collect())
     }
 }
 

@@ -35,7 +35,7 @@ mod templates;
 mod tools;
 pub mod witness;
 
-pub use anvil::{Anvil, AnvilOptions, contracts};
+pub use anvil::{Anvil, AnvilAccount, AnvilOptions, contracts};
 pub use mariadb::MariaDb;
 pub use postgres::{Postgres, PostgresOptions};
 pub use redis::{AppendFsync, Redis, RedisOptions};

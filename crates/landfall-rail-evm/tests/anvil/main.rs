@@ -52,7 +52,7 @@ async fn deploy(url: &str, code: &Value, arguments: Vec<u8>) -> Address {
 
 impl World {
     async fn new(block_ms: Option<u64>, shape: Shape) -> World {
-        let options = AnvilOptions { block_ms, gas_limit: None };
+        let options = AnvilOptions { block_ms, ..AnvilOptions::default() };
         let anvil = tokio::task::spawn_blocking(move || Anvil::start(options)).await.unwrap();
         let anvil = anvil.unwrap();
         let code = tokio::task::spawn_blocking(contracts).await.unwrap().unwrap();

@@ -26,7 +26,7 @@ const RELAYS: usize = 3;
 const STORE_KILL_EVERY: usize = KILLS / 3;
 
 /// A server that can be killed from another thread.
-type Killable = Arc<dyn Deref<Target = Server> + Send + Sync>;
+pub type Killable = Arc<dyn Deref<Target = Server> + Send + Sync>;
 
 /// A store, a queue, and what a relay must be told of them.
 pub struct Topology {
@@ -55,6 +55,35 @@ impl Topology {
         Topology::new(Arc::new(postgres), urls)
     }
 
+    /// MariaDB and an SQS server.
+    #[cfg(feature = "sqs")]
+    pub fn mysql_and_sqs() -> Topology {
+        let mysql = MariaDb::start().expect("MariaDB starts");
+        let sqs = Sqs::start().expect("the SQS server starts");
+        let urls = vec![
+            ("DATABASE_URL", mysql.url().to_owned()),
+            ("LANDFALL_QUEUE__URL", "sqs:".to_owned()),
+            ("AWS_ENDPOINT_URL", sqs.url().to_owned()),
+            ("AWS_REGION", "us-east-1".to_owned()),
+            ("AWS_ACCESS_KEY_ID", "test".to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", "test".to_owned()),
+        ];
+        let topology = Topology::new(Arc::new(mysql), urls);
+        Topology { _queue: Some(Arc::new(sqs)), ..topology }
+    }
+
+    /// With one more thing that relays are told.
+    #[cfg(feature = "sqs")]
+    pub fn and(mut self, name: &'static str, text: &str) -> Topology {
+        self.urls.push((name, text.to_owned()));
+        self
+    }
+
+    #[cfg(feature = "sqs")]
+    pub fn store(&self) -> Killable {
+        self.store.clone()
+    }
+
     /// What makes a relay one of several, with a name of its own. Leases are short, so that whoever
     /// dies is replaced soon.
     pub fn variables(&self, number: usize) -> Vec<(String, String)> {
@@ -74,13 +103,17 @@ impl Topology {
 
     /// kill -9, and a restart on the same data.
     pub async fn kill_store(&self) {
-        let store = self.store.clone();
-        let killed = tokio::task::spawn_blocking(move || {
-            store.kill()?;
-            store.restart()
-        });
-        killed.await.expect("no panic").expect("the store starts again");
+        kill(self.store.clone()).await;
     }
+}
+
+/// kill -9, and a restart on the same data.
+pub async fn kill(server: Killable) {
+    let killed = tokio::task::spawn_blocking(move || {
+        server.kill()?;
+        server.restart()
+    });
+    killed.await.expect("no panic").expect("the server starts again");
 }
 
 fn redis() -> Redis {
@@ -159,16 +192,5 @@ async fn three_relays_on_postgres_and_redis_streams_pay_exactly_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_relays_on_mysql_and_sqs_pay_exactly_once() {
     let _alone = machine().await;
-    let mysql = MariaDb::start().expect("MariaDB starts");
-    let sqs = Sqs::start().expect("the SQS server starts");
-    let variables = vec![
-        ("DATABASE_URL", mysql.url().to_owned()),
-        ("LANDFALL_QUEUE__URL", "sqs:".to_owned()),
-        ("AWS_ENDPOINT_URL", sqs.url().to_owned()),
-        ("AWS_REGION", "us-east-1".to_owned()),
-        ("AWS_ACCESS_KEY_ID", "test".to_owned()),
-        ("AWS_SECRET_ACCESS_KEY", "test".to_owned()),
-    ];
-    let topology = Topology::new(Arc::new(mysql), variables);
-    holds_on(Topology { _queue: Some(Arc::new(sqs)), ..topology }).await;
+    holds_on(Topology::mysql_and_sqs()).await;
 }

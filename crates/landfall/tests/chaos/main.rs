@@ -5,8 +5,14 @@
 //!
 //! `LANDFALL_CHAOS_MINUTES` makes it longer: `cargo xtask soak backends`.
 
+#[cfg(feature = "sqs")]
+mod apart;
 mod backends;
+mod calls;
+mod chain;
 mod internal;
+#[cfg(feature = "sqs")]
+mod lossy;
 mod processes;
 
 use std::collections::BTreeMap;

@@ -219,7 +219,11 @@ impl Client {
 
     /// A client of several, each asked in turn.
     pub fn of(relays: &[Relay]) -> Client {
-        let bases = relays.iter().map(|relay| format!("http://127.0.0.1:{}", relay.port));
+        Client::at(relays.iter().map(|relay| relay.port))
+    }
+
+    pub fn at(ports: impl Iterator<Item = u16>) -> Client {
+        let bases = ports.map(|port| format!("http://127.0.0.1:{port}"));
         Client { bases: bases.collect(), turn: Arc::default(), http: http() }
     }
 
@@ -229,12 +233,27 @@ impl Client {
 
     /// Sends the same payout with the same key until it is acknowledged.
     pub async fn submit_until_taken(&self, key: String, receiver: String) {
+        let body = json!({"receiver_id": receiver, "amount": "10", "memo": key});
+        self.post_until_taken("/transfer", &key, &body).await;
+    }
+
+    /// The same of a call on a chain. Gives its id.
+    pub async fn call_until_taken(&self, key: &str, body: &Value) -> String {
+        let taken = self.post_until_taken("/api/v1/relay/direct", key, body).await;
+        taken["transactionId"].as_str().expect("an id").to_owned()
+    }
+
+    async fn post_until_taken(&self, path: &str, key: &str, body: &Value) -> Value {
         loop {
-            let body = json!({"receiver_id": receiver, "amount": "10", "memo": key});
-            let request = self.http.post(format!("{}/transfer", self.base()));
-            let answer = request.header("X-Idempotency-Key", &key).json(&body).send().await;
+            let request = self.http.post(format!("{}{path}", self.base()));
+            let answer = request.header("Idempotency-Key", key).json(body).send().await;
             match answer {
-                Ok(answer) if answer.status().is_success() => return,
+                Ok(answer) if answer.status().is_success() => {
+                    // Cut off in its middle, perhaps: then it is asked again.
+                    if let Ok(taken) = answer.json().await {
+                        return taken;
+                    }
+                }
                 Ok(answer) if answer.status() != 503 => {
                     panic!("{key}: {} {}", answer.status(), answer.text().await.unwrap_or_default())
                 }
@@ -243,27 +262,38 @@ impl Client {
         }
     }
 
+    /// What one of them answers; none if it is dead.
+    #[cfg(feature = "sqs")]
+    pub async fn get(&self, path: &str) -> Option<Value> {
+        let answer = self.http.get(format!("{}{path}", self.base())).send().await.ok()?;
+        answer.json().await.ok()
+    }
+
     /// How many are COMPLETED, asked until the relay answers.
     pub async fn completed_eventually(&self) -> usize {
+        self.in_state_eventually("COMPLETED").await
+    }
+
+    /// How many are in this state, asked until a relay answers.
+    pub async fn in_state_eventually(&self, state: &str) -> usize {
         loop {
-            let answer = self.http.get(format!("{}/metrics", self.base())).send().await;
-            if let Ok(answer) = answer
-                && let Ok(text) = answer.text().await
-            {
-                let line = text.lines().find(|line| {
-                    line.starts_with("landfall_transfers{") && line.contains("\"COMPLETED\"")
-                });
-                let count = line.and_then(|line| line.rsplit(' ').next()?.parse().ok());
-                // None: no store has answered for it, or nothing is completed yet.
-                if let Some(count) = count {
-                    return count;
-                }
-                if text.contains("landfall_transfers{") {
-                    return 0;
-                }
+            if let Some(count) = self.in_state_at_once(state).await {
+                return count;
             }
             pause(Duration::from_millis(50)).await;
         }
+    }
+
+    /// The same, if a relay and its store answer now.
+    pub async fn in_state_at_once(&self, state: &str) -> Option<usize> {
+        let answer = self.http.get(format!("{}/metrics", self.base())).send().await.ok()?;
+        let text = answer.text().await.ok()?;
+        let state = format!("\"{state}\"");
+        let mut lines = text.lines().filter(|line| line.starts_with("landfall_transfers{"));
+        let line = lines.find(|line| line.contains(&state));
+        let count = line.and_then(|line| line.rsplit(' ').next()?.parse().ok());
+        // None is in it yet, if any other state is told.
+        count.or_else(|| text.contains("landfall_transfers{").then_some(0))
     }
 
     /// The payouts that are not COMPLETED, as the API shows them.

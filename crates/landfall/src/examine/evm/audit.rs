@@ -29,6 +29,10 @@ use crate::wire;
 /// Attempts looked up at once.
 const IN_FLIGHT: usize = 8;
 
+/// Times that the chain is asked the same before it counts as unreachable: an answer that is lost is
+/// no difference.
+const TRIES: usize = 5;
+
 /// A transfer, as far as it is compared.
 struct TransferFact {
     key: String,
@@ -82,7 +86,7 @@ async fn audit_chain(
     let lanes = store.lanes().await?;
     let mut used: BTreeMap<LaneId, (Nonce, Nonce)> = BTreeMap::new();
     for lane in lanes.into_iter().filter(|lane| lane.rail == RailName::Evm && rail.owns(&lane.id)) {
-        let nonce = rail.nonce(&lane.id).await.map_err(unreachable_chain)?;
+        let nonce = patiently(|| rail.nonce(&lane.id)).await?;
         if let (Some(base), Some(nonce)) = (lane.base_nonce, nonce) {
             used.insert(lane.id, (base, nonce.nonce));
         }
@@ -115,6 +119,19 @@ async fn audit_chain(
     judge_transfers(&transfers, &paid, counts, differences);
     judge_nonces(&used, &looked, differences);
     Ok(())
+}
+
+/// The answer to a question that is asked again where too few nodes answer.
+async fn patiently<T, F>(ask: impl Fn() -> F) -> Result<T>
+where
+    F: Future<Output = std::result::Result<T, RailError>>,
+{
+    for _ in 1..TRIES {
+        if let Ok(answer) = ask().await {
+            return Ok(answer);
+        }
+    }
+    ask().await.map_err(unreachable_chain)
 }
 
 fn unreachable_chain(error: RailError) -> Failure {
@@ -153,12 +170,12 @@ async fn look(
     let looks = stream::iter(attempts.into_values().enumerate()).map(|(index, attempt)| {
         let progress = &progress;
         async move {
-            let seen = rail.look(&attempt, true).await;
+            let seen = patiently(|| rail.look(&attempt, true)).await;
             progress.at(index as u64);
             seen.map(|seen| (attempt, seen))
         }
     });
-    let looked = looks.buffered(IN_FLIGHT).try_collect().await.map_err(unreachable_chain);
+    let looked = looks.buffered(IN_FLIGHT).try_collect().await;
     progress.end();
     looked
 }
