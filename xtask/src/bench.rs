@@ -4,9 +4,10 @@
 //! Completed means final on the ledger; the simulator's own record of payments is compared with
 //! what was asked for, and overpayment counts as a duplicate.
 //! Not here: the figures' meaning (docs/benchmarks.md), transfers between services ([`internal`]),
-//! the servers that `--store` and `--queue` name ([`backends`]).
+//! calls on an EVM chain ([`evm`]), the servers that `--store` and `--queue` name ([`backends`]).
 
 mod backends;
+pub mod evm;
 pub mod internal;
 
 use std::net::TcpListener;

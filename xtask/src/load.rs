@@ -4,6 +4,7 @@
 //! Prints one JSON line: how many were accepted, how long it took, and the latencies.
 //! Not here: whether the payouts landed (`bench`, `soak`).
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -21,6 +22,9 @@ use crate::payouts::payout;
 const BATCH: u64 = 1_000;
 /// Pause before a request that was told to come back later is repeated.
 const BACK_OFF: Duration = Duration::from_millis(100);
+/// How JSON-RPC says that something was refused, and what stands for that here.
+const ERROR: &[u8] = br#""error":"#;
+const REFUSED: u16 = 422;
 /// Repeats of one request before the run is given up.
 const REPEATS_MAX: u32 = 3_000;
 
@@ -42,6 +46,8 @@ pub enum Route {
     Batch,
     /// Transfers between services, one `POST /api/v1/transfer` each.
     Moves,
+    /// Whatever the lines of a file say, one POST each.
+    Lines,
 }
 
 impl Route {
@@ -50,6 +56,7 @@ impl Route {
             Route::Single => "single",
             Route::Batch => "batch",
             Route::Moves => "moves",
+            Route::Lines => "lines",
         }
     }
 }
@@ -82,6 +89,12 @@ pub struct Options {
     pub rate: u64,
     #[arg(long, default_value_t = 64)]
     pub connections: u64,
+    /// The file whose lines are bodies, for that route.
+    #[arg(long)]
+    pub lines: Option<PathBuf>,
+    /// Where they are posted.
+    #[arg(long, default_value = "/")]
+    pub path: String,
     /// API key; from the environment, so that it is in no list of processes.
     #[arg(long, env = "LANDFALL_LOAD_KEY", hide_env_values = true)]
     pub key: Option<String>,
@@ -89,6 +102,7 @@ pub struct Options {
 
 struct Shared {
     options: Options,
+    lines: Vec<String>,
     next: AtomicU64,
     begun: Instant,
 }
@@ -111,11 +125,16 @@ pub fn run(options: &Options) -> Result<bool> {
 
 async fn drive(options: Options) -> Result<Value> {
     let connections = match options.route {
-        Route::Single | Route::Moves => options.connections.max(1),
+        Route::Single | Route::Moves | Route::Lines => options.connections.max(1),
         // A batch is a long request; a few keep the relay busy.
         Route::Batch => options.connections.clamp(1, 4),
     };
-    let shared = Arc::new(Shared { options, next: AtomicU64::new(0), begun: Instant::now() });
+    let lines = match &options.lines {
+        Some(file) => std::fs::read_to_string(file)?.lines().map(str::to_owned).collect(),
+        None => Vec::new(),
+    };
+    let shared =
+        Arc::new(Shared { options, lines, next: AtomicU64::new(0), begun: Instant::now() });
     let tasks: Vec<_> =
         (0..connections).map(|_| tokio::spawn(connection(Arc::clone(&shared)))).collect();
     let mut all = Seen::default();
@@ -140,7 +159,7 @@ async fn drive(options: Options) -> Result<Value> {
 async fn connection(shared: Arc<Shared>) -> Result<Seen> {
     let options = &shared.options;
     let step = match options.route {
-        Route::Single | Route::Moves => 1,
+        Route::Single | Route::Moves | Route::Lines => 1,
         Route::Batch => BATCH,
     };
     let mut connection = Connection::new(&options.url, options.key.as_deref())?;
@@ -155,7 +174,7 @@ async fn connection(shared: Arc<Shared>) -> Result<Seen> {
         tokio::time::sleep_until(due.into()).await;
         // With a fixed rate, time spent waiting for a free connection is the relay's doing too.
         let asked = if options.rate == 0 { Instant::now() } else { due };
-        let taken = hand_in(&mut connection, options, first, last).await?;
+        let taken = hand_in(&mut connection, &shared, first, last).await?;
         seen.accepted += taken.accepted;
         seen.committed += taken.committed;
         seen.latencies_us.push(asked.elapsed().as_micros() as u64);
@@ -176,15 +195,17 @@ struct Taken {
 /// Hands in `first..last`. Repeats what it must, with the same keys, as a client should.
 async fn hand_in(
     connection: &mut Connection,
-    options: &Options,
+    shared: &Shared,
     first: u64,
     last: u64,
 ) -> Result<Taken> {
+    let options = &shared.options;
     for _ in 0..REPEATS_MAX {
         let answer = match options.route {
             Route::Single => single(connection, options, first).await,
             Route::Batch => many(connection, options, first, last).await,
             Route::Moves => one_move(connection, options, first).await,
+            Route::Lines => line(connection, shared, first).await,
         };
         match answer {
             Ok((200..=202, taken)) => return Ok(taken),
@@ -208,6 +229,18 @@ async fn one_move(
         connection.send(Method::POST, "/api/v1/transfer", &headers, body).await?;
     let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
     Ok((status, Taken { accepted: 1, committed: u64::from(answer["status"] == "committed") }))
+}
+
+async fn line(connection: &mut Connection, shared: &Shared, index: u64) -> Result<(u16, Taken)> {
+    let key = format!("{}-{index}", shared.options.run);
+    let headers = [("idempotency-key", key.as_str())];
+    let body = shared.lines.get(index as usize).context("as many lines as transfers")?;
+    let (status, answer) =
+        connection.send(Method::POST, &shared.options.path, &headers, body.clone().into()).await?;
+    // A node refuses with 200.
+    let refused = answer.windows(ERROR.len()).any(|part| part == ERROR);
+    let status = if refused && status == 200 { REFUSED } else { status };
+    Ok((status, Taken { accepted: 1, committed: 0 }))
 }
 
 async fn single(

@@ -1,5 +1,5 @@
 //! Landfall's chores: `cargo xtask test | install | tidy | deploy | schema | budget | release |
-//! docs | bench near|internal | soak near|internal|backends|torture|mutants`.
+//! docs | bench near|internal|evm | soak near|internal|backends|torture|mutants`.
 //!
 //! Every chore says what it runs, so that anybody can run it by hand. Not here: anything a user of
 //! Landfall needs (that is the binary's job). Time is read freely here: chores measure real time.
@@ -50,7 +50,7 @@ enum Chore {
     Release(release::Options),
     /// Writes docs/configuration.md anew from the code.
     Docs,
-    /// Measures the relay against a simulated ledger, or between two account services.
+    /// Measures the relay against a simulated ledger, between two account services, or on anvil.
     Bench {
         #[command(subcommand)]
         ledger: BenchLedger,
@@ -71,6 +71,8 @@ enum BenchLedger {
     Near(bench::Options),
     /// Transfers between two account services.
     Internal(bench::internal::Options),
+    /// Calls to a contract on anvil, beside what anvil takes by itself.
+    Evm(bench::evm::Options),
 }
 
 #[derive(Subcommand)]
@@ -101,6 +103,7 @@ fn main() -> ExitCode {
         Chore::Bench { ledger: BenchLedger::Internal(options) } => {
             bench::internal::run(&root(), &options)
         }
+        Chore::Bench { ledger: BenchLedger::Evm(options) } => bench::evm::run(&root(), &options),
         Chore::Soak { ledger: SoakLedger::Internal(options) } => soak::internal(&root(), &options),
         Chore::Soak { ledger: SoakLedger::Backends(options) } => soak::backends(&root(), &options),
         Chore::Soak { ledger: SoakLedger::Near(options) } => soak::run(&root(), &options),

@@ -88,6 +88,66 @@ impl Moves {
     }
 }
 
+/// The figures of calls on an EVM chain.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Calls {
+    pub signers: u64,
+    pub accepted_per_s: f64,
+    /// Until the last one is final.
+    pub confirmed_per_s: f64,
+    /// The same of what the node takes without a relay.
+    pub raw_per_s: f64,
+    pub accept_p50_ms: f64,
+    pub accept_p99_ms: f64,
+    pub rpc_calls_per_transfer: f64,
+    pub relay_cpu_us_per_transfer: f64,
+    pub relay_peak_rss_mb: f64,
+    pub duplicates: u64,
+    pub losses: u64,
+}
+
+impl Calls {
+    /// Nothing was called twice and nothing was lost.
+    pub fn is_good(&self) -> bool {
+        self.duplicates == 0 && self.losses == 0
+    }
+
+    pub fn json(&self) -> Value {
+        json!({
+            "signers": self.signers,
+            "accepted_per_s": rounded(self.accepted_per_s, 1),
+            "confirmed_per_s": rounded(self.confirmed_per_s, 1),
+            "raw_per_s": rounded(self.raw_per_s, 1),
+            "accept_p50_ms": rounded(self.accept_p50_ms, 3),
+            "accept_p99_ms": rounded(self.accept_p99_ms, 3),
+            "rpc_calls_per_transfer": rounded(self.rpc_calls_per_transfer, 4),
+            "relay_cpu_us_per_transfer": rounded(self.relay_cpu_us_per_transfer, 1),
+            "relay_peak_rss_mb": rounded(self.relay_peak_rss_mb, 1),
+            "duplicates": self.duplicates,
+            "losses": self.losses,
+        })
+    }
+
+    pub fn table(&self) -> String {
+        let share = 100.0 * self.confirmed_per_s / self.raw_per_s.max(0.001);
+        let rows = [
+            ("signers", self.signers.to_string()),
+            ("accepted per second", format!("{:.0}", self.accepted_per_s)),
+            ("confirmed per second", format!("{:.0}", self.confirmed_per_s)),
+            ("the node alone, per second", format!("{:.0}", self.raw_per_s)),
+            ("of that, by the relay", format!("{share:.0} %")),
+            ("accept latency, p50", format!("{:.2} ms", self.accept_p50_ms)),
+            ("accept latency, p99", format!("{:.2} ms", self.accept_p99_ms)),
+            ("RPC calls per transfer", format!("{:.4}", self.rpc_calls_per_transfer)),
+            ("relay CPU per transfer", format!("{:.0} µs", self.relay_cpu_us_per_transfer)),
+            ("relay peak memory", format!("{:.0} MB", self.relay_peak_rss_mb)),
+            ("duplicates", self.duplicates.to_string()),
+            ("losses", self.losses.to_string()),
+        ];
+        rows.map(|(name, figure)| format!("  {name:<28}{figure:>12}\n")).concat()
+    }
+}
+
 fn rounded(figure: f64, digits: i32) -> f64 {
     let scale = 10f64.powi(digits);
     (figure * scale).round() / scale
@@ -135,6 +195,23 @@ mod tests {
         let mut names = names;
         names.sort_unstable();
         assert_eq!(names, promised);
+    }
+
+    #[test]
+    fn the_json_of_calls_has_the_promised_fields() {
+        let json = Calls::default().json();
+        let promised = [
+            "accepted_per_s",
+            "confirmed_per_s",
+            "raw_per_s",
+            "rpc_calls_per_transfer",
+            "relay_cpu_us_per_transfer",
+            "duplicates",
+            "losses",
+        ];
+        assert_eq!(promised.iter().find(|name| json[**name].is_null()), None);
+        assert!(Calls::default().is_good());
+        assert!(!Calls { losses: 1, ..Calls::default() }.is_good());
     }
 
     #[test]
