@@ -1,5 +1,5 @@
-//! The servers that tests start: Redis, PostgreSQL, MariaDB, one that speaks SQS, Surfpool and
-//! anvil, with what compiles contracts for it.
+//! The servers that tests start: Redis, PostgreSQL, MariaDB, one that speaks SQS, Surfpool, anvil
+//! with what compiles contracts for it, and workerd with what compiles TypeScript.
 //!
 //! Debian's packages as they are, what is in npm and PyPI under target/tools. What
 //! cannot be installed from here is named with the command that does. Not here: starting them
@@ -34,6 +34,10 @@ const SURFPOOL: &str = "@solana/surfpool-linux-x64-gnu@1.5.0";
 const ANVIL: &str = "@foundry-rs/anvil@1.7.1";
 const SOLC: &str = "solc@0.8.37";
 const OPENZEPPELIN: &str = "@openzeppelin/contracts@5.7.0";
+const TYPESCRIPT: &str = "typescript@5.9.3";
+const MINIFLARE: &str = "miniflare@4.20260426.0";
+const EXPRESS: &str = "express@5.1.0";
+const ETHERS: &str = "ethers@6.15.0";
 
 /// What Debian calls the part of Python that makes a folder of tools.
 const PYTHON: &str = "python3-venv";
@@ -58,7 +62,11 @@ pub fn servers(root: &Path) -> Result<()> {
     npm(root, "surfpool", SURFPOOL)?;
     npm(root, "anvil", ANVIL)?;
     npm(root, "solc", SOLC)?;
-    npm(root, "openzeppelin", OPENZEPPELIN).map(|_| ())
+    npm(root, "openzeppelin", OPENZEPPELIN)?;
+    npm(root, "typescript", TYPESCRIPT)?;
+    npm(root, "miniflare", MINIFLARE)?;
+    npm(root, "express", EXPRESS)?;
+    npm(root, "ethers", ETHERS).map(|_| ())
 }
 
 fn is_there(name: &str) -> bool {

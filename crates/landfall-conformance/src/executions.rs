@@ -14,7 +14,7 @@ mod sharing;
 use std::sync::Arc;
 
 use futures::future::join_all;
-use landfall_core::Clock;
+use landfall_core::{Clock, LaneId};
 use landfall_lanes::RecordStore;
 
 use crate::check::run_checks;
@@ -26,7 +26,22 @@ pub async fn exercise_executions(
     make: impl AsyncFn() -> Arc<dyn RecordStore>,
     clock: Arc<dyn Clock>,
 ) {
-    let world = async || ExecutionWorld::new(make().await, clock.clone());
+    exercise(async || ExecutionWorld::new(make().await, clock.clone())).await;
+}
+
+/// The same where a store has one lane alone, which it names.
+pub async fn exercise_executions_on_one_lane(
+    make: impl AsyncFn() -> (Arc<dyn RecordStore>, LaneId),
+    clock: Arc<dyn Clock>,
+) {
+    let world = async || {
+        let (store, lane) = make().await;
+        ExecutionWorld::with_lanes(store, vec![lane], clock.clone())
+    };
+    exercise(world).await;
+}
+
+async fn exercise(world: impl AsyncFn() -> ExecutionWorld) {
     // Side by side: most of a story is waiting for leases and blocks.
     join_all([once::CHECKS, lines::CHECKS, crashes::CHECKS, sharing::CHECKS].map(async |checks| {
         run_checks(&[checks], &world).await;

@@ -20,7 +20,7 @@ mod world;
 
 pub use check::{Check, run_checks};
 pub use clock::{ManualClock, Time};
-pub use executions::{ExecutionWorld, exercise_executions};
+pub use executions::{ExecutionWorld, exercise_executions, exercise_executions_on_one_lane};
 pub use queue::{Abilities, QueueWorld, ROOM_MIN, exercise_queue, pass_hints};
 pub use store::exercise_store;
 pub use world::World;

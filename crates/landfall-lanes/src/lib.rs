@@ -46,5 +46,5 @@ pub use settings::LaneSettings;
 pub use supervise::supervise;
 pub use tx::{
     Build, Executed, KEY_MAX_BYTES, LaneNumbers, NotExecuted, NotStarted, RecordStore, Route,
-    TxManager, TxParts, TxSettings, TxWatch, Unwatched,
+    TxManager, TxParts, TxSettings, TxWatch, Unwatched, record_opening, record_settling,
 };

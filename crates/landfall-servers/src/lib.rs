@@ -33,7 +33,9 @@ mod sqs;
 mod surfpool;
 mod templates;
 mod tools;
+mod typescript;
 pub mod witness;
+mod workerd;
 
 pub use anvil::{Anvil, AnvilAccount, AnvilOptions, contracts};
 pub use mariadb::MariaDb;
@@ -43,3 +45,5 @@ pub use server::{Server, ServerError};
 pub use sqs::Sqs;
 #[cfg(feature = "surfpool")]
 pub use surfpool::{Surfpool, SurfpoolAccount, SurfpoolOptions, shield_pool};
+pub use typescript::{TypeScript, node, npm_package};
+pub use workerd::Workerd;

@@ -3,6 +3,7 @@
 //! Not here: what the commands do (each has a file or folder of its own name).
 
 mod dead;
+mod lanes;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,6 +13,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use landfall_core::RailName;
 
 pub use dead::{Dead, DeadListArguments, ReplayArguments};
+pub use lanes::{AdoptArguments, Lanes, LanesServeArguments};
 
 use crate::config::Secret;
 use crate::failure::{EXIT_CODES, TORTURE_EXIT_CODES};
@@ -260,30 +262,6 @@ pub struct WatchArguments {
     /// One rail; without it, whichever has the key.
     #[arg(long, value_parser = rail())]
     pub rail: Option<RailName>,
-}
-
-#[derive(Debug, Subcommand)]
-pub enum Lanes {
-    /// Lets halted lanes sign again, above the ledger's nonce. The relay must be stopped.
-    Adopt {
-        #[command(flatten)]
-        adopt: AdoptArguments,
-        #[command(flatten)]
-        read: ReadArguments,
-    },
-}
-
-#[derive(Debug, Clone, Args)]
-#[command(group = clap::ArgGroup::new("which").required(true).args(["lanes", "all"]))]
-pub struct AdoptArguments {
-    /// The lanes, as `landfall lanes` names them.
-    pub lanes: Vec<String>,
-    /// Every lane that is halted or behind.
-    #[arg(long)]
-    pub all: bool,
-    /// Does not ask: what is unexplained was looked into.
-    #[arg(long)]
-    pub yes: bool,
 }
 
 #[derive(Debug, Subcommand)]

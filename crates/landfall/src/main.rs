@@ -16,6 +16,7 @@ mod doors;
 mod examine;
 mod failure;
 mod folder;
+mod lanes;
 mod ledger;
 mod migrate;
 mod serve;
@@ -93,6 +94,9 @@ async fn run(command: Command) -> Result<()> {
         }
         Command::Lanes { act: Some(Lanes::Adopt { adopt, read }), .. } => {
             adopt::run(&adopt, &read).await
+        }
+        Command::Lanes { act: Some(Lanes::Serve { serve, read }), .. } => {
+            lanes::serve(&serve, &read).await
         }
         Command::Adrift { act: Adrift::List { all, read } } => {
             let (store, show) = reading(&read).await?;

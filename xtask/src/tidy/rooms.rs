@@ -34,6 +34,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
         &[
             "landfall",
             "landfall-api",
+            "landfall-lanes-http",
             "landfall-ledger",
             "landfall-sim-evm",
             "landfall-sim-front",

@@ -75,10 +75,9 @@ pub struct Chain {
 }
 
 impl Chain {
-    pub fn new(store: Arc<dyn RecordStore>, clock: Arc<dyn Clock>) -> Chain {
-        let lanes = ["red", "green", "blue"].map(|name| LaneId::new(format!("key:{name}")));
+    pub fn new(store: Arc<dyn RecordStore>, lanes: Vec<LaneId>, clock: Arc<dyn Clock>) -> Chain {
         let started_ms = clock.monotonic_ms();
-        Chain { lanes: lanes.to_vec(), clock, store, started_ms, state: Mutex::default() }
+        Chain { lanes, clock, store, started_ms, state: Mutex::default() }
     }
 
     pub fn faults(&self, change: impl FnOnce(&mut Faults)) {

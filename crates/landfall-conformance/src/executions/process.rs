@@ -86,7 +86,16 @@ impl Hold {
 
 impl ExecutionWorld {
     pub fn new(store: Arc<dyn RecordStore>, clock: Arc<dyn Clock>) -> ExecutionWorld {
-        let chain = Arc::new(Chain::new(store.clone(), clock.clone()));
+        let lanes = ["red", "green", "blue"].map(|name| LaneId::new(format!("key:{name}")));
+        ExecutionWorld::with_lanes(store, lanes.to_vec(), clock)
+    }
+
+    pub fn with_lanes(
+        store: Arc<dyn RecordStore>,
+        lanes: Vec<LaneId>,
+        clock: Arc<dyn Clock>,
+    ) -> ExecutionWorld {
+        let chain = Arc::new(Chain::new(store.clone(), lanes, clock.clone()));
         ExecutionWorld { store, clock, chain }
     }
 

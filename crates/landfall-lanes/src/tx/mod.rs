@@ -45,6 +45,7 @@ pub use build::Build;
 pub use numbers::{LaneNumbers, TxWatch, Unwatched};
 pub use records::RecordStore;
 pub use route::Route;
+pub use settle::{opening as record_opening, settling as record_settling};
 
 /// Bytes of an idempotency key: every backend can index so many.
 pub const KEY_MAX_BYTES: usize = 256;

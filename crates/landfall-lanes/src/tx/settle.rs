@@ -8,14 +8,14 @@ use landfall_core::machine::Illegal;
 use landfall_core::{Attempt, Certificate, Event, Fate, Fault, Move, Note, Transfer};
 
 /// The record's move when its bytes are stored.
-pub(crate) fn opening(record: &Transfer, hash: &str, now_ms: u64) -> Result<Move, Illegal> {
+pub fn opening(record: &Transfer, hash: &str, now_ms: u64) -> Result<Move, Illegal> {
     let mut step = Move::of(record, now_ms).due(None);
     step.tx_hash = Some(hash.to_owned());
     step.fire(Event::AttemptStored)
 }
 
 /// The record's move when the attempt that carries it, alone, is decided.
-pub(crate) fn settling(
+pub fn settling(
     attempt: &Attempt,
     record: &Transfer,
     fate: &Fate,

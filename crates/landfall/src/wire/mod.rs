@@ -49,6 +49,7 @@ pub use internal::internal_rail;
 pub use near::{Agreement, agreement, endpoints, near_rail, shown_network, terms};
 pub use stores::{
     is_there, migrate, open_cache, open_existing_store, open_existing_store_to_write,
+    open_patiently,
 };
 
 use crate::config::{Config, LogFormat, Retries, StoreUrl};

@@ -11,6 +11,7 @@ mod dev;
 mod doors;
 mod failover;
 mod forwarder;
+mod lanes;
 mod liar;
 mod liars;
 mod moves;
