@@ -59,7 +59,7 @@ use crate::gathered::Gathered;
 use crate::link::Link;
 use crate::moves::Moved;
 
-pub use crate::open::OpenError;
+pub use crate::open::{FitServer, OpenError};
 pub use crate::server::Refusal;
 
 /// Which server, which environment, and how it is used.

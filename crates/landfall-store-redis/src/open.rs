@@ -63,6 +63,31 @@ pub(crate) async fn link(options: &RedisOptions) -> Result<Link, OpenError> {
     Ok(link)
 }
 
+/// A server that was found fit to be the truth, for keys that are none of the store's.
+pub struct FitServer(Link);
+
+impl FitServer {
+    /// Connects, and checks what the server promises, as of the store; again after every loss of
+    /// the connection.
+    pub async fn connect(options: &RedisOptions) -> Result<FitServer, OpenError> {
+        check_options(options)?;
+        let link = Link::new(
+            client(options)?,
+            Keys::new(&options.prefix, &options.environment),
+            options.call_timeout,
+            options.accept_durability.clone(),
+        );
+        link.connect().await?;
+        Ok(FitServer(link))
+    }
+
+    /// Runs commands in one round trip; one answer each. One whose answer is lost may have been
+    /// done.
+    pub async fn pipeline(&self, pipeline: &redis::Pipeline) -> Done<Vec<redis::Value>> {
+        self.0.pipeline(pipeline).await
+    }
+}
+
 /// Brings the layout up to date, or goes on where somebody was cut off.
 async fn migrate(link: &Link) -> Done<()> {
     let together = || vec![MIGRATED_TOGETHER.to_string().into_bytes()];

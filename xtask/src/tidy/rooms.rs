@@ -23,7 +23,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("mysql_async", &["landfall-ledger-mysql", "landfall-store-mysql"]),
     ("aws-config", &["landfall-queue-sqs"]),
     ("aws-sdk-sqs", &["landfall-queue-sqs"]),
-    ("redis", &["landfall-queue-redis", "landfall-store-redis"]),
+    ("redis", &["landfall-lanes-redis", "landfall-queue-redis", "landfall-store-redis"]),
     (
         "alloy-consensus",
         &["landfall-rail-evm", "landfall-sim-evm", "landfall-sim-relayer", "landfall-torture"],
