@@ -242,8 +242,7 @@ impl CallRunner {
         jot(&self.illegal, now.id, None);
         self.note(now);
         if now.state.is_final() {
-            self.core.metrics.finished(now);
-            self.core.watch.is_final(now.id);
+            self.core.finished(now);
         }
     }
 

@@ -21,6 +21,7 @@ use tokio::task::JoinSet;
 use crate::active_rail::ActiveRail;
 use crate::call_runner::CallRunner;
 use crate::intake::{Intake, Screen};
+use crate::journal;
 use crate::metrics::Metrics;
 use crate::requests::READS_MAX;
 use crate::runner::Runner;
@@ -96,6 +97,13 @@ pub(crate) struct Core {
 impl Core {
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
+    }
+
+    /// Tells those who count, who read the log, and who wait for it.
+    pub fn finished(&self, transfer: &Transfer) {
+        self.metrics.finished(transfer);
+        journal::ended(transfer);
+        self.watch.is_final(transfer.id);
     }
 
     /// Hands transfers to the rails whose they are, as far as those have room; a sweep finds the
@@ -257,6 +265,7 @@ impl Engine {
             let mine: Vec<Transfer> = mine.cloned().collect();
             if !mine.is_empty() {
                 self.core.metrics.accepted(rail, mine.len() as u64);
+                mine.iter().for_each(journal::received);
                 active.clone().offer(mine).await;
             }
         }

@@ -15,6 +15,7 @@ use landfall_core::store::Applied;
 use landfall_core::{ClaimEnd, Move, Note, Purpose, Transfer};
 use landfall_lanes::Batch;
 
+use crate::journal;
 use crate::pool::{Ripe, Step};
 use crate::runner::Runner;
 use crate::settle;
@@ -135,6 +136,7 @@ async fn send(runner: &Arc<Runner>, purpose: Purpose, probe: bool) -> Turn {
     if purpose == Purpose::Pay {
         runner.shortfall.lock().hand(&members, now_ms);
     }
+    members.iter().for_each(journal::processing);
     let batch = Batch { purpose, members };
     let given = match runner.lanes() {
         Some(lanes) => {
@@ -349,8 +351,7 @@ async fn fail_hopeless(runner: &Runner) {
             for (step, _) in each {
                 let (member, why) = lost.iter().find(|(one, _)| one.id == step.id).expect("ours");
                 tracing::info!(transfer = %member.id, key = %member.key, why, "refused");
-                runner.core.metrics.finished(&step.applied_to(member));
-                runner.core.watch.is_final(member.id);
+                runner.core.finished(&step.applied_to(member));
             }
             runner.fetch(&applied.released).await;
         }

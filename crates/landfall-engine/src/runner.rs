@@ -431,8 +431,7 @@ impl Owner for Runner {
             let after = step.applied_to(member);
             tracing::debug!(transfer = %after.id, key = %after.key, state = %after.state, "moved");
             if after.state.is_final() {
-                self.core.metrics.finished(&after);
-                self.core.watch.is_final(after.id);
+                self.core.finished(&after);
             } else if after.aside.is_some() {
                 self.aside.lock().insert(after.id, None);
             } else if after.due_ms.is_some_and(|due_ms| due_ms <= soon_ms) {

@@ -5,6 +5,7 @@ mod dead;
 mod fences;
 mod fleet;
 mod funds;
+mod journal;
 mod ledger;
 mod protocol;
 mod slow;
