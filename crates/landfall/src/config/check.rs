@@ -197,7 +197,7 @@ fn callers(config: &Config, reading: &mut Reading) {
     }
 }
 
-/// First and last pause of a rail; where it says nothing, the engine's, which are looked at already.
+/// First and last pause of a rail that says anything of them; the engine's are looked at already.
 fn own_retries(setting: &'static str, config: &Config, own: &Retries) -> (&'static str, u64, u64) {
     let (first_ms, max_ms) = match (own.retry_ms, own.retry_max_ms) {
         (None, None) => (0, 0),

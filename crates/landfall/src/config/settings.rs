@@ -243,8 +243,8 @@ settings! {
         transfer_retries: u64 = "10", in 0..=1000, seed "MAX_RETRIES";
         /// Failures charged to a transfer while its payment is verified.
         verification_retries: u64 = "20", in 0..=1000, seed "MAX_VERIFICATION_RETRIES";
-        /// First pause before a failed step is tried again; doubles, with jitter. Of rails that have
-        /// no `retry_ms` of their own.
+        /// First pause before a failed step is tried again; doubles, with jitter. Of rails that
+        /// have no `retry_ms` of their own.
         retry_ms: u64 = "500", in 10..=600000;
         /// Where the doubling ends, of rails that have no `retry_max_ms` of their own.
         retry_max_ms: u64 = "60000", in 10..=3600000;
