@@ -18,6 +18,9 @@ mod node;
 mod query;
 mod transactions;
 
+use std::sync::Arc;
+
+use near_primitives::transaction::SignedTransaction;
 use near_primitives::types::AccountId;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -40,6 +43,8 @@ pub struct Node<'a> {
     pub lag_blocks: u64,
     /// Takes transactions and loses them.
     pub forgets: bool,
+    /// A pool of its own, which it passes on later; none: what it takes its peers have at once.
+    pub held_back: Option<&'a mut Vec<Arc<SignedTransaction>>>,
     /// Has forgotten which transactions there were.
     pub amnesic: bool,
     /// Keeps no outcomes, as a node may be told to: what was in its blocks it knows.

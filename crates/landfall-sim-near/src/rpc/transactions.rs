@@ -133,7 +133,10 @@ pub fn send(node: &mut Node, method: &str, params: Value) -> Result<Outcome, Fai
     let hash = *signed.hash();
     let verdict = node.view().validate(&signed);
     if verdict.is_ok() && !node.forgets {
-        node.ledger.submit(signed.clone());
+        match &mut node.held_back {
+            Some(held_back) => held_back.push(signed.clone()),
+            None => node.ledger.submit(signed.clone()),
+        }
     }
     let until = stage(&asked);
     match (method, until) {

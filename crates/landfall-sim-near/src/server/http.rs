@@ -99,6 +99,7 @@ impl World {
             ledger: &mut chain.ledger,
             lag_blocks: own.lag_blocks,
             forgets,
+            held_back: None,
             amnesic: false,
             without_outcomes: false,
             history_blocks: None,

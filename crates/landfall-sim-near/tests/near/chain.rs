@@ -462,6 +462,20 @@ fn a_forgetful_node_takes_a_transaction_and_loses_it() {
 }
 
 #[test]
+fn what_a_node_holds_back_is_taken_and_overtaken_by_the_next_nonce() {
+    let mut world = World::new();
+    let (first, second) = (world.sign(vec![pay(&user(0), 5)]), world.sign(vec![pay(&user(1), 6)]));
+    world.held_back = Some(Vec::new());
+    assert_eq!(world.send_now(&first, "NONE").http_status, 200, "as if its peers had it");
+    let held_back = world.held_back.take().unwrap();
+    world.send_now(&second, "NONE");
+    world.blocks(8);
+    held_back.into_iter().for_each(|signed| world.ledger.submit(signed));
+    world.blocks(8);
+    assert_eq!((world.tokens(&user(0)), world.tokens(&user(1))), (Some(0), Some(6)));
+}
+
+#[test]
 fn the_same_inputs_make_the_same_chain() {
     let run = || {
         let mut world = World::new();

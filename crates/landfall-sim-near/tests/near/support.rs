@@ -27,6 +27,8 @@ pub struct World {
     pub ledger: Ledger,
     pub lag_blocks: u64,
     pub forgets: bool,
+    /// The node keeps what it is given here, where it is not nothing.
+    pub held_back: Option<Vec<Arc<SignedTransaction>>>,
     pub history_blocks: Option<u64>,
     next_nonce: u64,
 }
@@ -50,8 +52,14 @@ impl World {
             relay_tokens: 10u128.pow(30),
             settings,
         });
-        let (lag_blocks, forgets, history_blocks) = (0, false, None);
-        let mut world = World { ledger, lag_blocks, forgets, history_blocks, next_nonce: 1 };
+        let mut world = World {
+            ledger,
+            lag_blocks: 0,
+            forgets: false,
+            held_back: None,
+            history_blocks: None,
+            next_nonce: 1,
+        };
         let users = (0..10).map(|index| id(&user(index))).collect();
         world.decree(Decree::Register { account_ids: users });
         world
@@ -144,6 +152,7 @@ impl World {
             ledger: &mut self.ledger,
             lag_blocks: self.lag_blocks,
             forgets: self.forgets,
+            held_back: self.held_back.as_mut(),
             amnesic: false,
             without_outcomes: false,
             history_blocks: self.history_blocks,

@@ -11,6 +11,7 @@ use landfall_lanes::watched::Watched;
 use landfall_rpc::{HttpAnswer, Transport, TransportError, Url};
 use landfall_sim_near::ledger::Ledger;
 use landfall_sim_near::rpc::{self, Answer, Body, Node, Reply, Waiting};
+use near_primitives::transaction::SignedTransaction;
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -41,6 +42,8 @@ pub struct Switch {
     pub lag_blocks: u64,
     /// Takes transactions and loses them.
     pub forgets: bool,
+    /// Takes transactions into a pool of its own, and its peers see them later.
+    pub holds_back: bool,
     /// Has forgotten which transactions there were; all else it tells truly.
     pub amnesic: bool,
     /// Keeps no outcomes of transactions; what was in which block it tells truly.
@@ -62,6 +65,7 @@ impl Switch {
     /// The same node on its feet again: what it has lost and whom it serves stay as they are.
     pub fn untroubled(&self) -> Switch {
         Switch {
+            holds_back: self.holds_back,
             amnesic: self.amnesic,
             without_outcomes: self.without_outcomes,
             history_blocks: self.history_blocks,
@@ -80,6 +84,8 @@ pub fn node_of(url: &Url) -> usize {
 pub struct Network {
     pub ledger: Mutex<Ledger>,
     switches: Mutex<Vec<Switch>>,
+    /// What nodes have taken and not passed on yet.
+    held_back: Mutex<Vec<Arc<SignedTransaction>>>,
     blocks: Watched<u64>,
     /// How long nodes hold a request that waits for a transaction, in milliseconds.
     patience_ms: AtomicU64,
@@ -92,6 +98,7 @@ impl Network {
             blocks: Watched::new(ledger.height()),
             ledger: Mutex::new(ledger),
             switches: Mutex::new(vec![Switch::default(); nodes]),
+            held_back: Mutex::default(),
             patience_ms: AtomicU64::new(rpc::TIMEOUT_MS),
             clock,
         }
@@ -117,6 +124,14 @@ impl Network {
             ledger.height()
         };
         self.blocks.set(height);
+    }
+
+    /// Of what nodes have held back, each one is passed on for which `is_due` says so.
+    pub fn pass_on(&self, mut is_due: impl FnMut() -> bool) {
+        let mut ledger = self.ledger.lock();
+        for signed in self.held_back.lock().extract_if(.., |_| is_due()) {
+            ledger.submit(signed);
+        }
     }
 
     /// Nodes whose operators have set another time for it.
@@ -191,10 +206,12 @@ impl Network {
     async fn answer(&self, switch: &Switch, request: &Value) -> Answer {
         let reply = {
             let mut ledger = self.ledger.lock();
+            let mut held_back = self.held_back.lock();
             let mut node = Node {
                 ledger: &mut ledger,
                 lag_blocks: switch.lag_blocks,
                 forgets: switch.forgets,
+                held_back: switch.holds_back.then_some(&mut *held_back),
                 amnesic: switch.amnesic,
                 without_outcomes: switch.without_outcomes,
                 history_blocks: switch.history_blocks,

@@ -36,6 +36,8 @@ const BURSTS_MS: u64 = 15_000;
 /// least: several ticks, or the blink is over before the weather has noticed it.
 const BLINK_LEAST: f64 = 0.2;
 const BLINK_BLOCK_MS: u64 = 600;
+/// Nodes that hold something back do so for at most about so many ticks.
+const HELD_BACK_TICKS: u64 = 40;
 /// How many keys there are where the store forgets in the middle of work.
 const KEYS_IN_PLACE: usize = 4;
 
@@ -105,13 +107,17 @@ pub struct NearPlan {
     /// Nodes answer before a transaction that they were given is final: so many milliseconds later,
     /// where it is not nothing.
     pub impatient_ms: u64,
+    /// A node holds back what it is given, per node and tick, and passes it on after about so many
+    /// ticks.
+    pub held_back: f64,
+    pub held_back_ticks: u64,
     /// A receiver is unregistered for one block, and often that block falls off the chain.
     pub blink: f64,
     /// A payout goes to somebody whom the contract refuses, per payout.
     pub spurned: f64,
 }
 
-pub const FAULTS: [Fault; 30] = [
+pub const FAULTS: [Fault; 31] = [
     Fault::new("node-trouble", "node trouble", |plan| &mut plan.near.node_trouble),
     Fault::new("black-out", "black-outs", |plan| &mut plan.near.black_out),
     Fault::new("amnesia", "amnesia", |plan| &mut plan.near.amnesia),
@@ -128,6 +134,7 @@ pub const FAULTS: [Fault; 30] = [
     Fault::new("gas-low", "gas limit low", |plan| &mut plan.near.gas_low),
     Fault::new("spoilt", "signatures spoilt", |plan| &mut plan.near.spoilt),
     Fault::new("sent-late", "broadcasts late", |plan| &mut plan.near.sent_late),
+    Fault::new("held-back", "broadcasts held back", |plan| &mut plan.near.held_back),
     Fault::new("spurned", "receivers refused", |plan| &mut plan.near.spurned),
     Fault::new("lying", "lies", |plan| &mut plan.near.lying),
     Fault::new("lie-refused", "lies: refused", |plan| &mut plan.near.lies.refused),
@@ -291,6 +298,12 @@ pub fn draw_late(plan: &mut Plan, rng: &mut StdRng) {
     if may_spoil && plan.near.payouts > 0 {
         plan.near.spoilt = spoilt;
     }
+    let (may_hold_back, held_back) = (rng.random_bool(0.3), rng.random_range(0.1..0.6));
+    let held_back_ticks = rng.random_range(2..=HELD_BACK_TICKS);
+    // Where all but one node forget, what that one was given must be on the ledger soon.
+    if may_hold_back && plan.near.payouts > 0 && plan.near.amnesia == 0.0 {
+        (plan.near.held_back, plan.near.held_back_ticks) = (held_back, held_back_ticks);
+    }
 }
 
 /// Where memories are lost, little else goes wrong on some ledgers: what tells two attempts of a
@@ -365,6 +378,11 @@ pub fn sharpen(plan: &mut Plan) {
         if near.blink == 0.0 {
             near.impatient_ms = near.block_ms / 4;
         }
+    }
+    if near.held_back > 0.0 {
+        // Overtaken is what has something behind it.
+        near.window = near.window.max(2);
+        plan.bursts_ms = BURSTS_MS;
     }
     if near.blink > 0.0 {
         // Somebody must be paid in that very block, and the relay be told of it before the block

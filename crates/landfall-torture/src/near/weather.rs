@@ -111,6 +111,7 @@ impl Weather {
         self.strike_memories(tick);
         self.strike_ledger(tick);
         self.strike_receivers();
+        self.strike_pools();
     }
 
     /// Whether a fault of so many chances per second strikes in this tick.
@@ -156,6 +157,20 @@ impl Weather {
             self.unsheltered(|switch| (switch.amnesic, switch.without_outcomes) = (all, !all));
             self.amnesia_until = Some(tick + self.dice.between(4, AMNESIA_TICKS));
         }
+    }
+
+    /// A node that holds back what it is given does so in this tick, and perhaps not in the next:
+    /// so a later nonce may overtake an earlier one on its way through the same node.
+    fn strike_pools(&self) {
+        let near = &self.plan.near;
+        if near.held_back == 0.0 {
+            return;
+        }
+        for node in 0..near.nodes {
+            let holds_back = self.dice.strikes(near.held_back);
+            self.network.node(node, |switch| switch.holds_back = holds_back);
+        }
+        self.network.pass_on(|| self.dice.between(1, near.held_back_ticks) == 1);
     }
 
     fn unsheltered(&self, change: impl Fn(&mut Switch)) {
@@ -310,8 +325,15 @@ impl Weather {
     /// Everything is well again, but for liars who lie for good.
     pub fn calm(&mut self) {
         self.network.all(|switch| {
-            *switch = Switch { amnesic: false, without_outcomes: false, ..switch.untroubled() };
+            let on_its_feet = switch.untroubled();
+            *switch = Switch {
+                holds_back: false,
+                amnesic: false,
+                without_outcomes: false,
+                ..on_its_feet
+            };
         });
+        self.network.pass_on(|| true);
         self.liars.lie(self.plan.near.for_good);
         if self.plan.near.archival {
             self.network.all(|switch| switch.history_blocks = None);
@@ -331,12 +353,27 @@ impl Weather {
 #[cfg(test)]
 mod tests {
     use landfall_core::Clock;
+    use landfall_core::guard::Guard;
     use landfall_lanes::TimerClock;
     use landfall_sim_near::ledger::Ledger;
 
     use super::super::{RELAY_TOKENS, genesis};
     use super::*;
-    use crate::run::{START_MS, alone};
+    use crate::run::{Options, START_MS, alone, run_plan};
+
+    /// Where nothing else goes wrong: a later nonce passes one that is held back, and sinks it
+    /// before a fence would.
+    #[test]
+    fn what_nodes_hold_back_is_overtaken_in_its_window() {
+        let mut plan = Plan::calm(1);
+        (plan.storm_ms, plan.bursts_ms) = (60_000, 5_000);
+        (plan.near.window, plan.near.payouts, plan.near.receivers) = (6, 40, 4);
+        (plan.near.held_back, plan.near.held_back_ticks) = (0.5, 8);
+        let report = run_plan(plan, Options::default());
+        assert_eq!(report.failure, None);
+        assert!(report.guards.contains(&Guard::NoncePassed), "{:?}", report.guards);
+        assert!(!report.guards.contains(&Guard::FenceOpened), "{:?}", report.guards);
+    }
 
     /// A run may come to rest before the block that gives the tokens back: what is still to be
     /// obeyed is neither lost nor there twice.

@@ -31,6 +31,8 @@ use crate::run::START_MS;
 pub struct WorldConfig {
     pub nodes: usize,
     pub keys: usize,
+    /// Attempts of one key on their way at once.
+    pub window: usize,
     pub block_ms: u64,
     pub relay_tokens: u128,
     pub ledger: landfall_sim_near::ledger::Settings,
@@ -42,6 +44,7 @@ impl Default for WorldConfig {
         WorldConfig {
             nodes: 3,
             keys: 2,
+            window: 1,
             block_ms: 600,
             relay_tokens: 10u128.pow(30),
             ledger: Default::default(),
@@ -180,7 +183,8 @@ async fn launch(
         Endpoints::new(urls.collect(), network.clone(), clock.clone(), Default::default())
             .expect("a world has nodes");
     let keys = keys.iter().map(|key| Key::parse(&key.to_string()).expect("a well-formed key"));
-    let settings = NearSettings::new(CHAIN_ID, TOKEN, RELAY, keys.collect());
+    let mut settings = NearSettings::new(CHAIN_ID, TOKEN, RELAY, keys.collect());
+    settings.manner.window = config.window;
     let rail = NearRail::new(settings, endpoints, clock.clone()).expect("a world's rail is sound");
     let rail: Arc<dyn Rail> = Arc::new(rail);
     let started = Engine::start(Parts {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use landfall_core::store::Store;
+use landfall_core::store::{LaneStore, Store};
 use landfall_core::wound::{self, Wound};
 use landfall_core::{CertificateKind, Fate, Purpose, RailName};
 use landfall_rail_near::{Auditor, Seen};
@@ -111,6 +111,28 @@ async fn nodes_that_take_and_never_answer_for_ten_minutes_lead_to_no_second_paym
     for key in &keys {
         check_paid_once(&world, key).await;
     }
+}
+
+/// A node passes on the second attempt of a lane before the first, whose nonce is used then: it can
+/// never land, whenever it is passed on, and its payout goes with a new one.
+#[tokio::test(start_paused = true)]
+async fn a_payout_that_is_overtaken_in_its_window_is_paid_once() {
+    let world = world(WorldConfig { window: 2, ..one_key() }).await;
+    world.network.all(|node| node.holds_back = true);
+    world.pay("first", "alice.near", 1).await;
+    world.run_ms(200).await;
+    let overtaken = world.store.open_attempts_of(RailName::Near).await.unwrap().remove(0);
+    world.network.all(|node| node.holds_back = false);
+    world.pay("second", "bob.near", 1).await;
+    world.run_ms(2_000).await;
+    assert_eq!((world.times_paid("first"), world.times_paid("second")), (0, 1));
+    world.network.pass_on(|| true);
+    world.run_until_final(&["first".into(), "second".into()], MINUTE_MS).await;
+    check_paid_once(&world, "first").await;
+    check_paid_once(&world, "second").await;
+    let fate = world.store.attempt(overtaken.id).await.unwrap().unwrap().fate;
+    let Some(Fate::Sunk(certificate)) = fate else { panic!("{fate:?}") };
+    assert_eq!(certificate.kind, CertificateKind::NoncePassed, "{certificate:?}");
 }
 
 /// Requests vanish for good; the fence decides, and the certificate is in the trail.
