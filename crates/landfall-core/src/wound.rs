@@ -112,8 +112,8 @@ pub enum Wound {
     SignedPastUnsure,
     /// What is in a block that may yet fall off the chain counts as done.
     MinedIsSuccess,
-    /// A receipt that nobody could be asked for counts as one that is not there: something else
-    /// must have taken the nonce.
+    /// A receipt that nobody could be asked for is taken for none: something else must have taken
+    /// the nonce.
     ReceiptErrorIsReplaced,
 }
 

@@ -103,7 +103,12 @@ impl Looker {
         // Only of what left after the nodes began to be followed is it known that nobody has it.
         let is_covered = self.recent.covers(attempt.opened_ms, quorum);
         if said.is_empty() && (passed || !is_covered) {
-            said = self.ask(nodes, &read.hashes).await?;
+            said = match self.ask(nodes, &read.hashes).await {
+                Err(error) if wound::is(Wound::ReceiptErrorIsReplaced) => {
+                    return Ok(replaced(&error));
+                }
+                said => said?,
+            };
         }
         Ok(self.weigh(nodes, attempt, read, &said).await)
     }
@@ -293,16 +298,7 @@ impl Looker {
                 format!("nonce {nonce} of {from} is not used up to final block {}", used.height);
             return Ok(Look::Adrift { why, sightings: Vec::new() });
         }
-        let said = match self.ask(nodes, &read.hashes).await {
-            Err(error) if wound::is(Wound::ReceiptErrorIsReplaced) => {
-                return Ok(Look::Sunk(Certificate {
-                    kind: CertificateKind::Displaced,
-                    summary: format!("replaced: {error}"),
-                    evidence: json!({}),
-                }));
-            }
-            said => said?,
-        };
+        let said = self.ask(nodes, &read.hashes).await?;
         if settled(&said, nodes.endpoints.quorum()).is_some() {
             return Ok(self.weigh(nodes, attempt, read, &said).await);
         }
@@ -385,6 +381,12 @@ impl Looker {
         let receipt = receipt.ok_or_else(|| unavailable("a transaction without a receipt"))?;
         Ok(Taker { transaction, testimony: Testimony::of(&receipt, true) })
     }
+}
+
+/// The mistake of a wounded build.
+fn replaced(error: &RailError) -> Look {
+    let (kind, summary) = (CertificateKind::Displaced, format!("replaced: {error}"));
+    Look::Sunk(Certificate { kind, summary, evidence: json!({}) })
 }
 
 /// What a quorum says of the same final block.

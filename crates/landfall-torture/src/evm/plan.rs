@@ -119,10 +119,10 @@ pub fn draw(plan: &mut Plan, rng: &mut StdRng) {
         dropped: rate(rng, 0.3),
         silent: rate(rng, 0.9),
         reorg: rate(rng, 0.3),
-        spike: rate(rng, 0.3),
+        spike: if rng.random_bool(0.7) { rng.random_range(0.05..0.4) } else { 0.0 },
         foreign: if rng.random_bool(0.2) { 0.03 } else { 0.0 },
         sent_late: rate(rng, 0.3),
-        spoilt: if rng.random_bool(0.3) { rng.random_range(0.02..0.2) } else { 0.0 },
+        spoilt: if rng.random_bool(0.3) { rng.random_range(0.02..0.4) } else { 0.0 },
         ..EvmPlan::default()
     };
     plan.evm.draw_liars(rng);
