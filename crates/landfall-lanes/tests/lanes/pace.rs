@@ -53,6 +53,17 @@ async fn what_a_pulse_calls_final_and_no_look_does_is_looked_at_once_in_a_block(
     world.check().await;
 }
 
+/// A look is far away; the pulse says that it is worth it now.
+#[tokio::test(start_paused = true)]
+async fn what_a_pulse_calls_final_is_looked_at_without_waiting_for_a_block() {
+    let manner = Manner { pulse_tells_finality: true, look_ms: 60_000, ..manner(Order::Queues, 1) };
+    let mut world = World::new(manner);
+    world.accept(1).await;
+    let one = world.launch("one").await;
+    assert!(world.run(&[&one], 10_000).await);
+    world.check().await;
+}
+
 /// Nodes take it each time, and say no more.
 #[tokio::test(start_paused = true)]
 async fn what_nodes_take_again_and_again_and_no_block_holds_dies_when_it_expires() {

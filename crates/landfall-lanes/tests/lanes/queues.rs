@@ -116,6 +116,19 @@ async fn older_bytes_are_sent_again_where_nobody_takes_the_newest() {
     assert_eq!(attempt.landed_as(), Some(attempt.hash.as_str()));
 }
 
+/// Of several bytes that nodes would take, none but the newest are sent once there are newer ones.
+#[tokio::test(start_paused = true)]
+async fn what_nodes_take_is_sent_again_and_nothing_older() {
+    let (world, one) = outbid().await;
+    world.chain.faults(|faults| faults.stopped = true);
+    assert!(!world.run(&[&one], 3_000).await);
+    let attempt = the_attempt(&world).await;
+    let place = |hash: &String| attempt.hashes().position(|known| known == hash);
+    let sent: Vec<_> = world.chain.sent().iter().map(place).collect();
+    assert!(sent.is_sorted() && sent.contains(&Some(1)), "{sent:?}");
+    assert!(sent.len() > attempt.hashes().count(), "something is sent twice: {sent:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_refused_for_certain_is_cancelled_and_what_queues_behind_it_lands() {
     let mut world = World::new(manner(Order::Queues, 2));
