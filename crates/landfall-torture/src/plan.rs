@@ -152,6 +152,7 @@ impl Plan {
         near::plan::sharpen(&mut plan);
         internal::plan::sharpen(&mut plan);
         evm::plan::draw(&mut plan, rng);
+        near::plan::draw_pools(&mut plan, rng);
         plan
     }
 

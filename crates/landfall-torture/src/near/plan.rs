@@ -298,11 +298,18 @@ pub fn draw_late(plan: &mut Plan, rng: &mut StdRng) {
     if may_spoil && plan.near.payouts > 0 {
         plan.near.spoilt = spoilt;
     }
+}
+
+/// What was thought of after the calls on EVM chains.
+pub fn draw_pools(plan: &mut Plan, rng: &mut StdRng) {
     let (may_hold_back, held_back) = (rng.random_bool(0.3), rng.random_range(0.1..0.6));
     let held_back_ticks = rng.random_range(2..=HELD_BACK_TICKS);
     // Where all but one node forget, what that one was given must be on the ledger soon.
     if may_hold_back && plan.near.payouts > 0 && plan.near.amnesia == 0.0 {
         (plan.near.held_back, plan.near.held_back_ticks) = (held_back, held_back_ticks);
+        // Overtaken is what has something behind it.
+        plan.near.window = plan.near.window.max(2);
+        plan.bursts_ms = BURSTS_MS;
     }
 }
 
@@ -378,11 +385,6 @@ pub fn sharpen(plan: &mut Plan) {
         if near.blink == 0.0 {
             near.impatient_ms = near.block_ms / 4;
         }
-    }
-    if near.held_back > 0.0 {
-        // Overtaken is what has something behind it.
-        near.window = near.window.max(2);
-        plan.bursts_ms = BURSTS_MS;
     }
     if near.blink > 0.0 {
         // Somebody must be paid in that very block, and the relay be told of it before the block
