@@ -304,8 +304,10 @@ pub fn draw_late(plan: &mut Plan, rng: &mut StdRng) {
 pub fn draw_pools(plan: &mut Plan, rng: &mut StdRng) {
     let (may_hold_back, held_back) = (rng.random_bool(0.3), rng.random_range(0.1..0.6));
     let held_back_ticks = rng.random_range(2..=HELD_BACK_TICKS);
-    // Where all but one node forget, what that one was given must be on the ledger soon.
-    if may_hold_back && plan.near.payouts > 0 && plan.near.amnesia == 0.0 {
+    // Where all but one node forget, what that one was given must be on the ledger soon; where a
+    // receiver blinks, somebody must be paid in that very block.
+    let in_time = plan.near.amnesia > 0.0 || plan.near.blink > 0.0;
+    if may_hold_back && plan.near.payouts > 0 && !in_time {
         (plan.near.held_back, plan.near.held_back_ticks) = (held_back, held_back_ticks);
         // Overtaken is what has something behind it.
         plan.near.window = plan.near.window.max(2);
