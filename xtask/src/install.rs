@@ -38,6 +38,7 @@ const TYPESCRIPT: &str = "typescript@5.9.3";
 const MINIFLARE: &str = "miniflare@4.20260426.0";
 const EXPRESS: &str = "express@5.1.0";
 const ETHERS: &str = "ethers@6.15.0";
+const NEAR_API: &str = "near-api-js@5.1.1";
 
 /// What Debian calls the part of Python that makes a folder of tools.
 const PYTHON: &str = "python3-venv";
@@ -66,7 +67,8 @@ pub fn servers(root: &Path) -> Result<()> {
     npm(root, "typescript", TYPESCRIPT)?;
     npm(root, "miniflare", MINIFLARE)?;
     npm(root, "express", EXPRESS)?;
-    npm(root, "ethers", ETHERS).map(|_| ())
+    npm(root, "ethers", ETHERS)?;
+    npm(root, "near-api-js", NEAR_API).map(|_| ())
 }
 
 fn is_there(name: &str) -> bool {

@@ -6,7 +6,8 @@
 import express from "express";
 import { TxManager } from "landfall-lanes";
 
-import { answerTo, evm, keyOf, refusalTo } from "./evm.mjs";
+import { answerTo, refusalTo } from "./answers.mjs";
+import { evm, keyOf } from "./evm.mjs";
 
 const { EVM_RPC, PRIVATE_KEY, LANES_URL, LANES_SECRET, PORT = "3000" } = process.env;
 const chain = evm(EVM_RPC);

@@ -3,7 +3,8 @@
 
 import { TxManager, workerUrl } from "landfall-lanes";
 
-import { answerTo, evm, keyOf, refusalTo } from "./evm.mjs";
+import { answerTo, refusalTo } from "./answers.mjs";
+import { evm, keyOf } from "./evm.mjs";
 
 export default {
   async fetch(request, env, context) {

@@ -92,7 +92,11 @@ export class Line {
         const hold = await this.#take();
         if (hold !== null) await this.#turn(hold);
       } catch (error) {
-        if (!(error instanceof Lost || error instanceof LanesError)) {
+        if (error instanceof LanesError && error.kind !== "unavailable") {
+          // Never valid, or not to be believed: asking again does not help.
+          for (const job of this.#waiting.splice(0)) job.refuse(error);
+          this.#tellDepth();
+        } else if (!(error instanceof Lost || error instanceof LanesError)) {
           // The ledger does not tell the nonce, say. Nothing was built.
           this.#waiting.shift()?.refuse(unbuilt(error));
           this.#tellDepth();
@@ -233,19 +237,21 @@ export class Line {
     if (job === undefined) return;
     const record = await this.#enter(job);
     if (record === undefined) return;
-    let flight: Flight | null | undefined;
+    let built: Flight | "refused" | "moved" | undefined;
     if (record.status === "inflight") {
-      flight = stay.flights.get(record.id);
-      // Stored by an earlier holder after we had read what is open, which ends with our epoch.
-      if (flight === undefined) throw new Lost("an attempt that we do not know");
+      built = stay.flights.get(record.id);
+      // Another key of the same space has it: its record tells, in time.
+      if (built === undefined) throw new Lost("an attempt that we do not know");
     } else {
-      flight = await stay.signing.take(() => stay.build(job, record));
+      built = await stay.signing.take(() => stay.build(job, record));
     }
+    // Still the first in line: what its record says now decides.
+    if (built === "moved") return;
     this.#waiting.shift();
     this.#tellDepth();
-    if (flight === null || flight === undefined) return;
-    this.#hear(job, flight);
-    await flight.included;
+    if (built === "refused") return;
+    this.#hear(job, built);
+    await built.included;
   }
 
   /** Ends the job with its flight; puts it first in line again where that is not its end. */
@@ -323,8 +329,8 @@ export class Stay {
     return flight;
   }
 
-  /** Asks the builder; null if nothing came of it, which the job is told. */
-  async build(job: Job, record: LaneRecord): Promise<Flight | null> {
+  /** Asks the builder; `refused` if nothing came of it, which the job is told. */
+  async build(job: Job, record: LaneRecord): Promise<Flight | "refused" | "moved"> {
     const { key, settings } = this.line.parts;
     let state: "building" | "sending" | "closed" = "building";
     let sending: Promise<Flight | null> | undefined;
@@ -350,10 +356,10 @@ export class Stay {
     timer.abort();
     building.catch(() => undefined);
     // What is being stored is waited for, whatever its builder says.
-    if (sending !== undefined) return sending;
+    if (sending !== undefined) return (await sending) ?? "moved";
     state = "closed";
     job.refuse(unbuilt(why));
-    return null;
+    return "refused";
   }
 
   /** Lands what does nothing above all that is open, so that it is decided. */

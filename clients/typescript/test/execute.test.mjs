@@ -236,6 +236,25 @@ describe("the manager", { concurrency: true }, () => {
     assert.equal(chain.invalidNonces, 0);
   });
 
+  it("one key sent to two signing keys of a space is executed once", async () => {
+    if (LANES_SPACES === "object") return;
+    const { chain, start, key, named } = world();
+    const other = { ...key, publicKey: `${key.publicKey}-other` };
+    const manager = start();
+    const all = await Promise.all([key, other].map((one) => manager.execute(
+      one, named("a"), (turn) => turn.send(Chain.sign(turn, "a")), { payload: "a" })));
+    assert.equal(new Set(all.map(doneBy)).size, 1);
+    assert.deepEqual(chain.done(), ["a"]);
+  });
+
+  it("a signing key that can be no lane's is refused", async () => {
+    const { chain, start, key, named } = world();
+    const endless = { ...key, publicKey: "k".repeat(300) };
+    const refused = start().execute(endless, named("a"), (turn) => turn.send(Chain.sign(turn, "a")));
+    await assert.rejects(refused, (error) => error.kind === "refused");
+    assert.deepEqual(chain.done(), []);
+  });
+
   it("a nonce that nobody stored halts the lane", async () => {
     const { key, chain, start, execute, client } = world();
     const manager = start();

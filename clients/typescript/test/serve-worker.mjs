@@ -15,7 +15,7 @@ const sources = (at) => readdirSync(at, { withFileTypes: true, recursive: true }
   .map((entry) => join(entry.parentPath ?? entry.path, entry.name));
 const module = (path, contents) => ({ type: "ESModule", path, contents });
 const bundled = (text) => text.replaceAll('"landfall-lanes"', '"./landfall-lanes/index.js"')
-  .replaceAll('"ethers"', '"./ethers.js"').replaceAll('"./evm.mjs"', '"./evm.js"');
+  .replaceAll('"ethers"', '"./ethers.js"').replace(/"(\.\/\w+)\.mjs"/g, '"$1.js"');
 const example = (name) => module(
   `/app/${name}.js`, bundled(readFileSync(join(examples, `${name}.mjs`), "utf8")));
 
@@ -32,6 +32,7 @@ const worker = new Miniflare({
       modulesRoot: "/app",
       modules: [
         example("worker"),
+        example("answers"),
         example("evm"),
         module("/app/ethers.js", readFileSync(ethers, "utf8")),
         ...sources(client).map((path) => module(

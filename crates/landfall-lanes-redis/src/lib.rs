@@ -1,15 +1,19 @@
 //! Lanes and idempotency records on a Redis of your own, under names that other tools can read: for
 //! whoever has a Redis and wants no more of it than a lock, a nonce and a record.
 //!
-//! | key | holds | lives |
-//! |---|---|---|
-//! | `txlock:{lane}` | the token of who holds it, `{epoch}:{holder}` | as long as the lease, renewed |
-//! | `txnonce:{lane}` | the last nonce that was stored | for ever |
-//! | `txidem:{key}` | the record: `status` (queued, inflight, done, failed), `txHash`, `outcome`, `updatedAt`, … | for ever until it is final, then `retention_ms` |
-//! | `txq:{lane}` | a stream: which key was signed for, in which order; if it is wanted | the newest 10,000 |
-//! | `txlane:{lane}`, `txlanes` | epoch, count of signatures, halt; which lanes there are | for ever |
-//! | `txattempt:{lane}:{nonce}`, `txattempts:{lane}`, `txopen:{lane}`, `txattemptid:{id}` | what was signed, and what became of it | for ever: they explain the ledger's nonces |
-//! | `txrecord:{id}`, `txids`, `txstore` | the key of a record's number; numbers that were given; the store's own name | with the record; for ever |
+//! ```text
+//!  txlock:{lane}      the token of who holds it, EPOCH:HOLDER   lives as long as the lease
+//!  txnonce:{lane}     the last nonce that was stored            for ever
+//!  txidem:{key}       the record: status (queued, inflight,     for ever until it is final,
+//!                     done, failed), txHash, outcome, updatedAt then retention_ms
+//!  txq:{lane}         a stream, if it is wanted: which key was  the newest 10,000
+//!                     signed for, in which order
+//!  txlane:{lane}      epoch, count of signatures, halt          for ever
+//!  txattempt:{lane}:{nonce}                                     for ever: they explain the
+//!                     what was signed, what became of it        ledger's nonces
+//!  txlanes, txattempts:{lane}, txopen:{lane}, txattemptid:{id}, txrecord:{id}, txids, txstore
+//!                     where to find these, and which numbers were given
+//! ```
 //!
 //! **Invariant:** whatever changes is written by one script, which first compares everything that
 //! the decision was made from, the lock's token included: a process that slept past its lock's time

@@ -1,5 +1,5 @@
-//! Workers on workerd, Cloudflare's own runtime, by miniflare from npm. Objects are kept in a folder,
-//! across kills.
+//! Workers on workerd, Cloudflare's own runtime, by miniflare from npm. Objects are kept in a
+//! folder, across kills.
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! A process with a manager, and a ledger that several processes reach: a list on the same Redis, in
-//! which everything is final at once, and a nonce that was passed never lands.
+//! A process with a manager, and a ledger that several processes reach: a list on the same Redis,
+//! in which everything is final at once, and a nonce that was passed never lands.
 
 use std::sync::Arc;
 use std::time::Duration;

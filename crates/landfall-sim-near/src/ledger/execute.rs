@@ -19,6 +19,7 @@ use near_primitives::views::{
 
 use super::fees::{self, GAS_PRICE, GAS_PURCHASE_PRICE};
 use super::record::{Receipt, Work};
+use super::relay;
 use super::state::{Slot, State, Value};
 use super::token::{self, Moved};
 use super::verify::NONCES_PER_HEIGHT;
@@ -41,12 +42,16 @@ pub struct Effects {
 
 #[derive(Default)]
 struct Progress {
+    /// Whether it has created the account that it is for: it may do anything with it then.
+    created: bool,
     gas_burnt: u64,
     contract_gas: u64,
     logs: Vec<String>,
     value: Vec<u8>,
     /// yoctoNEAR the contract sends to the caller.
     sent_back: Vec<u128>,
+    /// What others have signed and is relayed.
+    relayed: Vec<Receipt>,
     moved: Vec<Moved>,
 }
 
@@ -105,12 +110,19 @@ fn actions(
         Some(_) => {
             state.rollback();
             progress.sent_back.clear();
+            progress.relayed.clear();
             progress.moved.clear();
         }
     }
-    let receipts = aftermath(receipt, signed, place, &progress, failure.is_some());
+    let relayed = std::mem::take(&mut progress.relayed);
+    // What it relayed is its answer.
+    let answer = match relayed.last() {
+        Some(made) => ExecutionStatusView::SuccessReceiptId(made.id),
+        None => ExecutionStatusView::SuccessValue(std::mem::take(&mut progress.value)),
+    };
+    let receipts = aftermath(receipt, signed, place, &progress, (relayed, failure.is_some()));
     let status = match failure {
-        None => ExecutionStatusView::SuccessValue(progress.value),
+        None => answer,
         Some(error) => ExecutionStatusView::Failure(TxExecutionError::ActionError(error)),
     };
     let contract = (&receipt.receiver_id == place.token)
@@ -140,10 +152,13 @@ fn step(
     progress: &mut Progress,
 ) -> Result<(), ActionErrorKind> {
     let account_id = &receipt.receiver_id;
+    if let Action::CreateAccount(_) = action {
+        return create(state, receipt, progress);
+    }
     if state.amount(&Slot::Near(account_id.clone())).is_none() {
         return Err(ActionErrorKind::AccountDoesNotExist { account_id: account_id.clone() });
     }
-    let own = &receipt.predecessor_id == account_id;
+    let own = progress.created || &receipt.predecessor_id == account_id;
     match action {
         Action::Transfer(transfer) => {
             credit(state, account_id, transfer.deposit.as_yoctonear());
@@ -152,6 +167,10 @@ fn step(
         }
         Action::FunctionCall(call) => contract(state, receipt, call, place, progress)
             .map_err(ActionErrorKind::FunctionCallError),
+        Action::Delegate(signed) => relay::relay(state, receipt, signed, place).map(|made| {
+            progress.gas_burnt += made.send_gas;
+            progress.relayed.push(made.receipt);
+        }),
         Action::AddKey(_) | Action::DeleteKey(_) if !own => {
             Err(ActionErrorKind::ActorNoPermission {
                 account_id: account_id.clone(),
@@ -183,6 +202,28 @@ fn step(
         }
         _ => unreachable!("refused before it was included"),
     }
+}
+
+/// An account below the one that asks for it; those at the top are not to be had here.
+fn create(
+    state: &mut State,
+    receipt: &Receipt,
+    progress: &mut Progress,
+) -> Result<(), ActionErrorKind> {
+    let (account_id, predecessor_id) = (&receipt.receiver_id, &receipt.predecessor_id);
+    let slot = Slot::Near(account_id.clone());
+    if state.amount(&slot).is_some() {
+        return Err(ActionErrorKind::AccountAlreadyExists { account_id: account_id.clone() });
+    }
+    if !account_id.is_sub_account_of(predecessor_id) {
+        return Err(ActionErrorKind::CreateAccountNotAllowed {
+            account_id: account_id.clone(),
+            predecessor_id: predecessor_id.clone(),
+        });
+    }
+    state.set_amount(slot, 0);
+    progress.created = true;
+    Ok(())
 }
 
 fn contract(
@@ -245,10 +286,11 @@ fn aftermath(
     signed: &SignedTransaction,
     place: &Place,
     progress: &Progress,
-    failed: bool,
+    (relayed, failed): (Vec<Receipt>, bool),
 ) -> Vec<Receipt> {
     let payer = &receipt.predecessor_id;
-    let mut made = Vec::new();
+    let relayed_gas: u64 = relayed.iter().map(|made| made.prepaid_gas).sum();
+    let mut made = relayed;
     for amount in &progress.sent_back {
         let mut back = refund(receipt, payer, *amount, made.len(), place);
         back.refund = false;
@@ -260,11 +302,11 @@ fn aftermath(
     if deposits > 0 {
         made.push(refund(receipt, payer, deposits, made.len(), place));
     }
-    let handed_on = fees::TRANSFER_RECEIPT * progress.sent_back.len() as u64;
+    let handed_on = fees::TRANSFER_RECEIPT * progress.sent_back.len() as u64 + relayed_gas;
     let bought = u128::from(receipt.prepaid_gas - handed_on) * GAS_PURCHASE_PRICE;
     let left = bought - u128::from(progress.gas_burnt) * GAS_PRICE;
     if left > 0 {
-        made.push(refund(receipt, payer, left, made.len(), place));
+        made.push(refund(receipt, &receipt.gas_payer, left, made.len(), place));
     }
     made
 }
@@ -277,6 +319,7 @@ fn refund(parent: &Receipt, to: &AccountId, amount: u128, index: usize, place: &
         receiver_id: to.clone(),
         work: Work::Pay(amount),
         prepaid_gas: 0,
+        gas_payer: parent.gas_payer.clone(),
         refund: true,
     }
 }

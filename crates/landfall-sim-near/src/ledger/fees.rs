@@ -7,6 +7,7 @@
 
 use near_primitives::account::AccessKeyPermission;
 use near_primitives::action::Action;
+use near_primitives::action::delegate::DelegateAction;
 use near_primitives::transaction::SignedTransaction;
 
 pub const GAS_PRICE: u128 = 100_000_000;
@@ -24,6 +25,10 @@ const ADD_KEY_FULL: u64 = 101_765_125_000;
 const ADD_KEY_CALL: u64 = 102_217_625_000;
 const ADD_KEY_BYTE: u64 = 1_925_331;
 const DELETE_KEY: u64 = 94_946_625_000;
+/// By the protocol's parameters; no captured answer has one.
+const CREATE_ACCOUNT: u64 = 3_850_000_000_000;
+/// The same.
+const DELEGATE: u64 = 200_000_000_000;
 
 /// Gas a receipt with one plain transfer burns, refunds included.
 pub const TRANSFER_RECEIPT: u64 = RECEIPT + TRANSFER;
@@ -56,6 +61,25 @@ impl Gas {
             if let Action::FunctionCall(call) = action {
                 gas.attached = gas.attached.checked_add(call.gas.as_gas())?;
             }
+            if let Action::Delegate(signed) = action {
+                let inner = Gas::relayed(&signed.delegate_action)?;
+                gas.run = gas.run.checked_add(inner.send)?.checked_add(inner.run)?;
+                gas.attached = gas.attached.checked_add(inner.attached)?;
+            }
+        }
+        Some(gas)
+    }
+
+    /// Of what a relayed action asks for, beyond what the relaying itself costs.
+    pub fn relayed(delegate: &DelegateAction) -> Option<Gas> {
+        let own = delegate.sender_id == delegate.receiver_id;
+        let mut gas = Gas { send: RECEIPT, run: RECEIPT, attached: 0 };
+        for action in &delegate.get_actions() {
+            gas.send = gas.send.checked_add(send_cost(action, own))?;
+            gas.run = gas.run.checked_add(run_cost(action))?;
+            if let Action::FunctionCall(call) = action {
+                gas.attached = gas.attached.checked_add(call.gas.as_gas())?;
+            }
         }
         Some(gas)
     }
@@ -73,10 +97,15 @@ impl Gas {
 
 /// Deposits of all actions together.
 pub fn deposits(signed: &SignedTransaction) -> Option<u128> {
-    signed.transaction.actions().iter().try_fold(0u128, |sum, action| {
+    deposits_of(signed.transaction.actions())
+}
+
+fn deposits_of(actions: &[Action]) -> Option<u128> {
+    actions.iter().try_fold(0u128, |sum, action| {
         let deposit = match action {
             Action::FunctionCall(call) => call.deposit.as_yoctonear(),
             Action::Transfer(transfer) => transfer.deposit.as_yoctonear(),
+            Action::Delegate(signed) => deposits_of(&signed.delegate_action.get_actions())?,
             _ => 0,
         };
         sum.checked_add(deposit)
@@ -113,6 +142,8 @@ pub fn run_cost(action: &Action) -> u64 {
             _ => ADD_KEY_FULL,
         },
         Action::DeleteKey(_) => DELETE_KEY,
+        Action::CreateAccount(_) => CREATE_ACCOUNT,
+        Action::Delegate(_) => DELEGATE,
         _ => 0,
     }
 }

@@ -23,6 +23,7 @@ pub mod fees;
 mod pool;
 mod produce;
 pub mod record;
+mod relay;
 pub mod state;
 pub mod token;
 pub mod verify;

@@ -187,6 +187,7 @@ impl Ledger {
             receiver_id: signed.transaction.receiver_id().clone(),
             work: Work::Actions(signed.clone()),
             prepaid_gas: gas.prepaid(),
+            gas_payer: signed.transaction.signer_id().clone(),
             refund: false,
         });
         draft.gas_used += gas.send;

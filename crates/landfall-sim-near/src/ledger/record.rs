@@ -16,7 +16,7 @@ use super::block::FINALITY_BLOCKS;
 
 #[derive(Debug)]
 pub enum Work {
-    /// The actions of a transaction.
+    /// The actions of a transaction, or of one that another account relays.
     Actions(Arc<SignedTransaction>),
     /// yoctoNEAR, from the token contract or the system.
     Pay(u128),
@@ -32,6 +32,8 @@ pub struct Receipt {
     pub work: Work,
     /// Gas bought for it; what it does not burn is refunded.
     pub prepaid_gas: u64,
+    /// Who bought it: the transaction's signer.
+    pub gas_payer: AccountId,
     pub refund: bool,
 }
 
@@ -175,15 +177,14 @@ impl Run {
         }
     }
 
-    /// The outcome that decides the transaction's status: its own failure, or its first receipt's.
+    /// The outcome that decides the transaction's status: its own failure, or that of its first
+    /// receipt, or of the one that this hands over to.
     pub fn verdict_at(&self, head: u64) -> Option<&ExecutionStatusView> {
-        let ran = self.outcome_at(head)?;
-        match &ran.outcome.status {
-            ExecutionStatusView::SuccessReceiptId(id) => {
-                let receipt = self.receipt(id)?.ran.as_ref();
-                receipt.filter(|ran| ran.height <= head).map(|ran| &ran.outcome.status)
-            }
-            failure => Some(failure),
+        let mut verdict = &self.outcome_at(head)?.outcome.status;
+        while let ExecutionStatusView::SuccessReceiptId(id) = verdict {
+            let receipt = self.receipt(id)?.ran.as_ref();
+            verdict = &receipt.filter(|ran| ran.height <= head)?.outcome.status;
         }
+        Some(verdict)
     }
 }

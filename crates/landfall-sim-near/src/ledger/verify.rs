@@ -40,6 +40,9 @@ fn actions(actions: &[Action], max_gas: u64) -> Result<(), ActionsValidationErro
             limit: MAX_ACTIONS,
         });
     }
+    if actions.iter().filter(|action| matches!(action, Action::Delegate(_))).count() > 1 {
+        return Err(ActionsValidationError::DelegateActionMustBeOnlyOne);
+    }
     let mut total = 0u64;
     for action in actions {
         match action {
@@ -51,7 +54,14 @@ fn actions(actions: &[Action], max_gas: u64) -> Result<(), ActionsValidationErro
                     .checked_add(call.gas.as_gas())
                     .ok_or(ActionsValidationError::IntegerOverflow)?;
             }
-            Action::Transfer(_) | Action::AddKey(_) | Action::DeleteKey(_) => {}
+            // Its own limits are those of what it asks for.
+            Action::Delegate(signed) => {
+                self::actions(&signed.delegate_action.get_actions(), max_gas)?
+            }
+            Action::CreateAccount(_)
+            | Action::Transfer(_)
+            | Action::AddKey(_)
+            | Action::DeleteKey(_) => {}
             _ => return Err(unsupported_action("an action the simulator does not know")),
         }
     }

@@ -1,9 +1,10 @@
 //! One test per rule a transaction must meet, and what a resend gets.
 
 use landfall_sim_near::keys;
-use near_crypto::Signature;
+use near_crypto::{InMemorySigner, Signature};
 use near_primitives::account::{AccessKey, AccessKeyPermission, FunctionCallPermission};
-use near_primitives::action::{Action, AddKeyAction, DeleteKeyAction};
+use near_primitives::action::delegate::{DelegateAction, NonDelegateAction, SignedDelegateAction};
+use near_primitives::action::{Action, AddKeyAction, CreateAccountAction, DeleteKeyAction};
 use near_primitives::hash::CryptoHash;
 use near_primitives::transaction::{SignedTransaction, Transaction};
 use near_primitives::types::Balance;
@@ -329,4 +330,77 @@ fn transactions_of_version_one_are_taken_and_strict_nonces_kept() {
     let next = strict(world, 1);
     world.land_signed(&next);
     assert_eq!(world.tokens(&user(0)), Some(1));
+}
+
+/// What became of a transaction to `receiver` that creates it, funds it and gives it a key.
+fn created(world: &mut World, receiver: &str) -> Value {
+    let (nonce, access_key) = (world.nonce(), AccessKey::full_access());
+    let add = AddKeyAction { public_key: key(4).public_key(), access_key };
+    let create = Action::CreateAccount(CreateAccountAction {});
+    let actions = vec![create, transfer(NEAR), Action::AddKey(Box::new(add))];
+    let signed = world.sign_with(0, nonce, receiver, actions);
+    world.submit(&signed);
+    world.blocks(8);
+    let params = json!({ "tx_hash": signed.hash(), "sender_account_id": RELAY });
+    world.ask("tx", params).json()["result"]["status"].clone()
+}
+
+#[test]
+fn an_account_is_created_once_by_the_one_above_it() {
+    let mut world = World::new();
+    let below = format!("alice.{RELAY}");
+    assert_eq!(created(&mut world, &below)["SuccessValue"], "");
+    let params = json!({
+        "request_type": "view_account", "finality": "final", "account_id": below,
+    });
+    let account = world.ask("query", params);
+    assert_eq!(account.json()["result"]["amount"], NEAR.to_string());
+    let kind = |status: Value| status["Failure"]["ActionError"]["kind"].clone();
+    let again = kind(created(&mut world, &below));
+    assert_eq!(again["AccountAlreadyExists"]["account_id"], json!(below));
+    let beside = kind(created(&mut world, "bob.somebody.near"));
+    assert_eq!(beside["CreateAccountNotAllowed"]["account_id"], "bob.somebody.near");
+}
+
+#[test]
+fn a_delegate_action_acts_once_for_its_sender_at_the_relays_cost() {
+    let mut world = World::new();
+    let user = id(&format!("alice.{RELAY}"));
+    assert_eq!(created(&mut world, user.as_str())["SuccessValue"], "");
+    let amount = |world: &mut World, account: &str| {
+        let params = json!({
+            "request_type": "view_account", "finality": "final", "account_id": account,
+        });
+        world.ask("query", params).json()["result"]["amount"].clone()
+    };
+    let delegate = DelegateAction {
+        sender_id: user.clone(),
+        receiver_id: id(RELAY),
+        actions: vec![NonDelegateAction::try_from(transfer(0)).expect("none inside")],
+        nonce: u64::MAX / 2,
+        max_block_height: 1_000_000,
+        public_key: key(4).public_key(),
+    };
+    let signer = InMemorySigner::from_secret_key(user.clone(), key(4));
+    let signed = SignedDelegateAction::sign(&signer, delegate);
+    let relayed = |world: &mut World, signed: &SignedDelegateAction| {
+        let nonce = world.nonce();
+        let actions = vec![Action::from(signed.clone())];
+        let sent = world.sign_with(0, nonce, user.as_str(), actions);
+        world.submit(&sent);
+        world.blocks(8);
+        let params = json!({ "tx_hash": sent.hash(), "sender_account_id": RELAY });
+        world.ask("tx", params).json()["result"].clone()
+    };
+    let first = relayed(&mut world, &signed);
+    assert_eq!(first["status"]["SuccessValue"], "", "{first}");
+    let acted = first["receipts_outcome"].as_array().expect("receipts").iter();
+    assert!(acted.map(|one| &one["outcome"]["executor_id"]).any(|by| by == RELAY), "{first}");
+    assert_eq!(amount(&mut world, user.as_str()), NEAR.to_string(), "it paid for nothing");
+    let kind = |result: Value| result["status"]["Failure"]["ActionError"]["kind"].clone();
+    let again = kind(relayed(&mut world, &signed));
+    assert!(again["DelegateActionInvalidNonce"].is_object(), "{again}");
+    let mut forged = signed.clone();
+    forged.delegate_action.nonce += 1;
+    assert_eq!(kind(relayed(&mut world, &forged)), "DelegateActionInvalidSignature");
 }

@@ -1,13 +1,14 @@
-//! `landfall lanes serve`, the client in TypeScript against it, and the examples on a real chain.
+//! `landfall lanes serve`, the client in TypeScript against it, and the examples on anvil and on the
+//! simulated NEAR.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use landfall_servers::{Anvil, AnvilOptions, TypeScript, Workerd, node, npm_package};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::world::{Process, landfall};
+use crate::world::{Process, Simulator, landfall};
 
 const SECRET: &str = "a secret that our own servers share";
 
@@ -61,18 +62,18 @@ fn app(built: &TypeScript) -> tempfile::TempDir {
     let manifest = built.root.join("clients/typescript/package.json");
     std::fs::copy(manifest, ours.join("package.json")).expect("copied");
     symlink(&built.client, ours.join("dist")).expect("linked");
-    for name in ["express", "ethers"] {
+    for name in ["express", "ethers", "near-api-js"] {
         let at = npm_package(name).expect("installed");
         symlink(at, packages.join(name)).expect("linked");
     }
     app
 }
 
-/// Starts one of the examples; the process, and where it takes payouts.
+/// Starts one of the examples; the process, and where it listens.
 fn example(command: &mut Command) -> (Process, String) {
     let mut process = Process::start(command.stdout(Stdio::piped()));
     let line = process.lines().next().expect("it says where it is");
-    (process, line.strip_prefix("payouts at ").expect("its address").to_owned())
+    (process, line.split_once(" at ").expect("its address").1.to_owned())
 }
 
 /// What clients of an example see, and what the chain has then.
@@ -120,4 +121,31 @@ fn a_worker_makes_each_payout_once() {
         json!({ "EVM_RPC": chain.url(), "PRIVATE_KEY": PRIVATE_KEY, "LANES_SECRET": SECRET });
     let worker = Workerd::payouts(&variables).expect("a Worker");
     check_payouts(&TypeScript::compiled().expect("compiled"), worker.url(), &chain);
+}
+
+#[test]
+fn two_servers_with_one_key_create_and_relay_on_near_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let near = Simulator::start(folder.path(), &["--block-ms", "100"]);
+    let (_lanes, base) = start(folder.path());
+    let built = TypeScript::compiled().expect("compiled");
+    let app = app(&built);
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    let (account, secret_key) =
+        (text(&near.said["relay_account"]), text(&near.said["access_keys"][0]));
+    let server = || {
+        let mut command = Command::new(node().expect("node"));
+        command.arg("accounts.mjs").current_dir(app.path()).env("PORT", "0");
+        command.env("NEAR_RPC", near.url()).env("ACCOUNT", &account);
+        command.env("SECRET_KEY", &secret_key).env("LANES_URL", &base);
+        example(command.env("LANES_SECRET", SECRET))
+    };
+    let ((_one, first), (_two, second)) = (server(), server());
+    let mut tests = Command::new(node().expect("node"));
+    tests.args(["--test", "--test-force-exit"]);
+    tests.arg(built.root.join("clients/typescript/test/accounts.test.mjs"));
+    tests.env("ACCOUNTS_URL", first).env("OTHER_URL", second).env("APP", app.path());
+    let output = tests.env("NEAR_RPC", near.url()).env("PARENT", &account).output();
+    let output = output.expect("node runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
