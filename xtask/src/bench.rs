@@ -9,6 +9,7 @@
 mod backends;
 pub mod evm;
 pub mod internal;
+pub mod lanes;
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};

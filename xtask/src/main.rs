@@ -1,5 +1,5 @@
 //! Landfall's chores: `cargo xtask test | install | tidy | deploy | schema | budget | release |
-//! docs | bench near|internal|evm | soak near|internal|backends|torture|mutants`.
+//! docs | bench near|internal|evm|lanes | soak near|internal|backends|torture|mutants`.
 //!
 //! Every chore says what it runs, so that anybody can run it by hand. Not here: anything a user of
 //! Landfall needs (that is the binary's job). Time is read freely here: chores measure real time.
@@ -73,6 +73,8 @@ enum BenchLedger {
     Internal(bench::internal::Options),
     /// Calls to a contract on anvil, beside what anvil takes by itself.
     Evm(bench::evm::Options),
+    /// Executions of the transaction manager on everything that can keep its lanes.
+    Lanes(bench::lanes::Options),
 }
 
 #[derive(Subcommand)]
@@ -104,6 +106,9 @@ fn main() -> ExitCode {
             bench::internal::run(&root(), &options)
         }
         Chore::Bench { ledger: BenchLedger::Evm(options) } => bench::evm::run(&root(), &options),
+        Chore::Bench { ledger: BenchLedger::Lanes(options) } => {
+            bench::lanes::run(&root(), &options)
+        }
         Chore::Soak { ledger: SoakLedger::Internal(options) } => soak::internal(&root(), &options),
         Chore::Soak { ledger: SoakLedger::Backends(options) } => soak::backends(&root(), &options),
         Chore::Soak { ledger: SoakLedger::Near(options) } => soak::run(&root(), &options),

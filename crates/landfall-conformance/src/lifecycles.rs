@@ -1,9 +1,11 @@
 //! How fast a store is: the same lives on every one, of many callers at once, every answer timed.
 //!
 //! [`payouts`] accepts, carries in attempts of 100 and settles; [`moves`] takes transfers between
-//! services through their five moves. Each store has an example that runs them where it lives.
+//! services through their five moves; [`executions`] are the transaction manager's. Each store has
+//! an example that runs the first two where it lives, and `landfall-lanes-http` one for the third.
 //! **Rule:** an answer that a relay could not work with ends the run.
 
+mod executions;
 mod moves;
 mod payouts;
 
@@ -16,6 +18,7 @@ use std::time::{Duration, Instant};
 use landfall_core::store::{Accepted, Store};
 use landfall_core::{NewTransfer, Transfer};
 
+pub use executions::{Executions, Space, executions};
 pub use moves::moves;
 pub use payouts::{Payouts, payouts};
 

@@ -1,7 +1,11 @@
 //! Talking to the server: reads, and the one script that writes.
 
+use std::collections::HashMap;
+use std::ops::Range;
+
 use landfall_core::store::{Result, StoreError, StoreIdentity};
 use landfall_store_redis::{FitServer, OpenError, RedisOptions};
+use parking_lot::Mutex;
 use redis::{FromRedisValue, Pipeline, Value};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -74,11 +78,18 @@ pub(crate) fn crowded() -> StoreError {
     StoreError::Unavailable(format!("others wrote in between, {TRIES} times"))
 }
 
-pub(crate) struct Server(FitServer);
+/// Numbers that are drawn from the server at a time: each draw is a write that is synced.
+const DRAWN_TOGETHER: u64 = 100;
+
+pub(crate) struct Server {
+    fit: FitServer,
+    /// Numbers that were drawn and not given yet, by what they are for.
+    drawn: Mutex<HashMap<String, Range<u64>>>,
+}
 
 impl Server {
     pub async fn connect(options: &RedisOptions) -> std::result::Result<Server, OpenError> {
-        FitServer::connect(options).await.map(Server)
+        Ok(Server { fit: FitServer::connect(options).await?, drawn: Mutex::default() })
     }
 
     /// Asks several things in one round trip.
@@ -89,7 +100,7 @@ impl Server {
             words.iter().for_each(|word| _ = command.arg(*word));
             pipeline.add_command(command);
         }
-        self.0.pipeline(&pipeline).await
+        self.fit.pipeline(&pipeline).await
     }
 
     pub async fn one<T: FromRedisValue>(&self, command: &[&str]) -> Result<T> {
@@ -106,7 +117,15 @@ impl Server {
 
     /// A number that was never given before.
     pub async fn fresh(&self, of: &str) -> Result<u64> {
-        self.one(&["HINCRBY", names::IDS, of, "1"]).await
+        if let Some(next) = self.drawn.lock().get_mut(of).and_then(Iterator::next) {
+            return Ok(next);
+        }
+        let together = DRAWN_TOGETHER.to_string();
+        let last: u64 = self.one(&["HINCRBY", names::IDS, of, &together]).await?;
+        let mut drawn = last + 1 - DRAWN_TOGETHER..last + 1;
+        let first = drawn.next().unwrap_or(last);
+        self.drawn.lock().insert(of.to_owned(), drawn);
+        Ok(first)
     }
 
     /// Whether it was written; if not, something had changed, and nothing happened.
@@ -118,10 +137,9 @@ impl Server {
     }
 
     pub async fn identity(&self) -> Result<StoreIdentity> {
-        let drawn = self.fresh("store").await?;
-        let answers = self.ask(&[&["INFO", "server"], &["TIME"], &["GET", names::STORE]]).await?;
-        let [info, time, id] = <[Value; 3]>::try_from(answers)
-            .map_err(|_| StoreError::Unavailable("redis: not all was answered".into()))?;
+        let lost = |_| StoreError::Unavailable("redis: not all was answered".into());
+        let asked: [&[&str]; 3] = [&["INFO", "server"], &["TIME"], &["GET", names::STORE]];
+        let [info, time, id] = <[Value; 3]>::try_from(self.ask(&asked).await?).map_err(lost)?;
         let info: String = taken(info)?;
         let run = info.lines().find_map(|line| line.trim_end().strip_prefix("run_id:"));
         let incarnation = run.unwrap_or_default().to_owned();
@@ -130,7 +148,7 @@ impl Server {
             Some(id) => id,
             None => {
                 let (seconds, micros): (u64, u64) = taken(time)?;
-                let name = format!("{incarnation}-{seconds}-{micros}-{drawn}");
+                let name = format!("{incarnation}-{seconds}-{micros}");
                 let _: Value = self.one(&["SET", names::STORE, &name, "NX"]).await?;
                 self.one(&["GET", names::STORE]).await?
             }

@@ -1,5 +1,5 @@
-//! `landfall lanes serve`, the client in TypeScript against it, and the examples on anvil and on the
-//! simulated NEAR.
+//! `landfall lanes serve`, the client in TypeScript against it, and the examples on anvil and on
+//! the simulated NEAR.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
