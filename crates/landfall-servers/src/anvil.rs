@@ -5,11 +5,12 @@
 use std::ops::Deref;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::server::{Plan, Result, Server, ServerError, ask, doing};
+use crate::server::{Plan, Result, Server, ServerError, ask, doing, pause};
 use crate::tools::{kept, program};
 
 /// The versions that the tests were written against.
@@ -35,8 +36,10 @@ pub struct AnvilOptions {
     pub accounts: Option<u64>,
 }
 
-/// Where it writes its accounts and their keys.
+/// Where it writes its accounts and their keys, and how long that may take.
 const ACCOUNTS: &str = "accounts.json";
+const TRIES: usize = 500;
+const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
 /// An account that has funds.
 #[derive(Debug, Clone)]
@@ -96,10 +99,20 @@ impl Anvil {
         Server::start(plan, |port| format!("http://127.0.0.1:{port}"), fill).map(Anvil)
     }
 
-    /// The accounts that it has given funds to.
+    /// The accounts that it has given funds to. It may listen before it has written them all.
     pub fn accounts(&self) -> Result<Vec<AnvilAccount>> {
-        let told = doing("anvil's accounts", std::fs::read(self.folder().join(ACCOUNTS)))?;
-        let told: Value = serde_json::from_slice(&told).unwrap_or_default();
+        let file = self.folder().join(ACCOUNTS);
+        let read =
+            || -> std::io::Result<Value> { Ok(serde_json::from_slice(&std::fs::read(&file)?)?) };
+        let mut told = read();
+        for _ in 0..TRIES {
+            if told.is_ok() {
+                break;
+            }
+            pause(BETWEEN_TRIES);
+            told = read();
+        }
+        let told = doing("anvil's accounts", told)?;
         let list = |name: &str| told[name].as_array().cloned().unwrap_or_default();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let both = list("available_accounts").into_iter().zip(list("private_keys"));

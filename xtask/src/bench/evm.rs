@@ -183,7 +183,7 @@ impl World {
         std::fs::write(&file, signed.join("\n"))?;
         let goal = self.count().await? + options.calls;
         let begun = Instant::now();
-        let load = start_load(programs, (&self.anvil.url().to_owned(), "/"), &file, options)?;
+        let load = start_load(programs, (self.anvil.url(), "/"), &file, options)?;
         while self.count().await? < goal {
             if begun.elapsed() > RUN_MAX {
                 bail!("the node alone did not finish");
