@@ -29,8 +29,8 @@ use crate::wire;
 /// Attempts looked up at once.
 const IN_FLIGHT: usize = 8;
 
-/// Times that the chain is asked the same before it counts as unreachable: an answer that is lost is
-/// no difference.
+/// Times that the chain is asked the same before it counts as unreachable: an answer that is lost
+/// is no difference.
 const TRIES: usize = 5;
 
 /// A transfer, as far as it is compared.
