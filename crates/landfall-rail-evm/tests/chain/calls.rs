@@ -106,6 +106,27 @@ async fn a_request_that_somebody_else_has_executed_is_not_called_failed() {
     assert!(late.aside.is_some_and(|why| why.contains("is used")));
 }
 
+/// It can be executed when it is tried and signed, and cannot any more when it is mined.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_reverts_in_a_block_is_failed_once_nothing_can_execute_it() {
+    let world = World::new(Shape::default()).await;
+    let user = Key::parse(&"11".repeat(32)).unwrap();
+    world.faults(fault("drop", 1.0)).await;
+    let deadline = world.now().await + 4;
+    world.submit("late", world.by_user_until(deadline, &user, 0)).await;
+    world.in_state("late", "submitted").await;
+    while world.now().await <= deadline {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    world.faults(fault("drop", 0.0)).await;
+    let settled = world.settled("late").await;
+    assert_eq!(settled.state.name(), "failed", "{settled:?}");
+    assert_eq!((world.reverted().await.len(), world.done().await.len()), (1, 0));
+    let again = world.submit("again", world.by_user(&user, 0)).await;
+    assert!(matches!(again, Accepted::Created(_)), "its nonce is given back: {again:?}");
+    assert_eq!(world.settled("again").await.state.name(), "success");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_answers_lost_requests_and_dropped_transactions_pay_nothing_twice() {
     let world = World::of(3, Shape::default()).await;

@@ -32,6 +32,9 @@ impl Default for Shape {
     }
 }
 
+/// A deadline that nothing here meets, in seconds.
+const FAR_AWAY: u64 = 99_999_999_999;
+
 pub struct Relay {
     pub engine: Arc<Engine>,
     pub store: Arc<MemoryStore>,
@@ -78,8 +81,20 @@ impl Relay {
 
     /// A call of `increment()` by a user who owns nothing.
     pub fn by_user(&self, user: &Key, nonce: u64, to: &str, forwarder_name: &str) -> Call {
+        self.by_user_until(FAR_AWAY, user, nonce, (to, forwarder_name))
+    }
+
+    /// The same, which may be executed up to this second.
+    pub fn by_user_until(
+        &self,
+        deadline: u64,
+        user: &Key,
+        nonce: u64,
+        (to, forwarder_name): (&str, &str),
+    ) -> Call {
         let fields = |signature: &str| {
             let (from, nonce) = (user.address().to_string(), nonce.to_string());
+            let deadline = deadline.to_string();
             Call::gasless(
                 &self.terms,
                 &GaslessFields {
@@ -88,7 +103,7 @@ impl Relay {
                     value: "0",
                     gas: "100000",
                     nonce: &nonce,
-                    deadline: "99999999999",
+                    deadline: &deadline,
                     data: INCREMENT,
                     signature,
                     forwarder: None,

@@ -70,9 +70,36 @@ impl World {
 
     /// All that took effect on the chain and did what it was to do.
     pub async fn done(&self) -> Vec<Value> {
+        self.with_status(1).await
+    }
+
+    /// All that is in blocks and was reverted.
+    pub async fn reverted(&self) -> Vec<Value> {
+        self.with_status(0).await
+    }
+
+    async fn with_status(&self, status: u64) -> Vec<Value> {
         let url = format!("{}/sim/transactions", self.sim.rpc_urls()[0]);
         let all: Vec<Value> = reqwest::get(url).await.unwrap().json().await.unwrap();
-        all.into_iter().filter(|one| one["status"] == 1 || one["status"] == "0x1").collect()
+        all.into_iter().filter(|one| one["status"] == status).collect()
+    }
+
+    /// The time of the newest block, in seconds.
+    pub async fn now(&self) -> u64 {
+        let params = json!(["latest", false]);
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_getBlockByNumber",
+            "params": params});
+        let url = &self.sim.rpc_urls()[0];
+        let answer = reqwest::Client::new().post(url).json(&body).send().await.unwrap();
+        let answer: Value = answer.json().await.unwrap();
+        let digits = answer["result"]["timestamp"].as_str().unwrap().trim_start_matches("0x");
+        u64::from_str_radix(digits, 16).unwrap()
+    }
+
+    /// Up to this second.
+    pub fn by_user_until(&self, deadline: u64, user: &Key, nonce: u64) -> Call {
+        let counter = COUNTER.to_string();
+        self.relay.by_user_until(deadline, user, nonce, (&counter, FORWARDER_NAME))
     }
 
     pub async fn tell(&self, route: &str, what: Value) {
