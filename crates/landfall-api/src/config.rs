@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use landfall_core::cache::StatusCache;
 use landfall_core::near::Terms;
+use landfall_core::solana::Door;
 use landfall_core::{BadField, Clock, evm, internal};
 use sha2::{Digest, Sha256};
 
@@ -24,6 +25,8 @@ pub struct ApiConfig {
     pub internal: Option<Gateway>,
     /// The chains on which calls are relayed; none where that rail is switched off.
     pub evm: Option<EvmTerms>,
+    /// Reads withdraws on Solana; none where that rail is switched off.
+    pub solana: Option<Arc<dyn Door>>,
     pub auth: Auth,
     /// Largest body of one transfer. 64 KiB is two hundred times what one needs.
     pub body_limit_bytes: usize,
@@ -55,6 +58,7 @@ impl ApiConfig {
             takes: true,
             internal: None,
             evm: None,
+            solana: None,
             auth: Auth::Off,
             body_limit_bytes: 64 * 1024,
             many_limit_bytes: 4 * 1024 * 1024,

@@ -20,7 +20,7 @@ use utoipa::{OpenApi, PartialSchema, ToSchema};
 
 use crate::config::{ApiConfig, Auth};
 use crate::wire::{FaultBody, PageBody};
-use crate::{dead, error, evm, health, internal, near};
+use crate::{dead, error, evm, health, internal, near, solana};
 
 const FRAME: &str = include_str!("openapi.json");
 
@@ -192,6 +192,7 @@ pub fn openapi(config: &ApiConfig) -> Bytes {
         near::describe(),
         internal::describe(config.internal.as_ref()),
         evm::describe(config.evm.as_ref()),
+        solana::describe(),
         dead::describe(),
         of_the_server(),
     ];

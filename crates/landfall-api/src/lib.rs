@@ -7,7 +7,8 @@
 //! **Rule:** a 2xx answer to a submission is given after the engine has committed it.
 //!
 //! Map: `router` lays the routes; `near` takes and shows payouts, `internal` is the gateway between
-//! services, `evm` relays calls: each rail has its routes, what comes in and what goes out in a
+//! services, `evm` relays calls, `solana` takes withdraws: each rail has its routes, what comes in
+//! and what goes out in a
 //! module of its own. Under all, `headers`, `body` and `query` read requests, `list` is their
 //! lists, `taken` what is said of keys that others have, `wire` what looks the same everywhere.
 //! `health` tells how the relay is as `pulse` last saw it, `pages` holds what a browser sees;
@@ -36,6 +37,7 @@ mod pulse;
 mod query;
 mod relay;
 mod router;
+mod solana;
 mod taken;
 mod watch;
 mod wire;

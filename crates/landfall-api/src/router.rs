@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
 use landfall_core::near::Terms;
+use landfall_core::solana::Door;
 use landfall_core::{Payload, RailName};
 use landfall_engine::SubmitError;
 use tower_http::catch_panic::CatchPanicLayer;
@@ -22,7 +23,7 @@ use crate::limit::RateLimit;
 use crate::pulse::Pulse;
 use crate::relay::Relay;
 use crate::watch::{self, Counters};
-use crate::{dead, describe, evm, health, internal, near, pages};
+use crate::{dead, describe, evm, health, internal, near, pages, solana};
 
 /// What every handler shares.
 pub struct App {
@@ -64,6 +65,11 @@ impl App {
     /// The chains on which calls are relayed, where that rail is on.
     pub fn evm(&self) -> Result<&EvmTerms, ApiError> {
         self.config.evm.as_ref().ok_or_else(|| self.off(RailName::Evm))
+    }
+
+    /// Where withdraws come in, where that rail is on.
+    pub fn solana(&self) -> Result<&dyn Door, ApiError> {
+        self.config.solana.as_deref().ok_or_else(|| self.off(RailName::Solana))
     }
 
     /// Asks the rail whether it can take a transfer, which does not undo what was taken before: the
@@ -133,6 +139,7 @@ pub fn api(config: ApiConfig, relay: Arc<dyn Relay>) -> Api {
         .merge(near::routes())
         .merge(internal::routes())
         .merge(evm::routes())
+        .merge(solana::routes())
         .merge(dead::routes())
         .fallback(no_route)
         .method_not_allowed_fallback(wrong_method)

@@ -168,6 +168,9 @@ pub enum Outcome {
     Done,
     /// Reverted because of another member. Charged to nobody.
     Sibling,
+    /// It was too late: somebody else has done it, or used up what it takes. Charged to nobody:
+    /// who it was is found out before it is signed again.
+    Overtaken { message: String },
     /// What it needs on the ledger is not there (NEAR: not registered).
     Unprepared { message: String },
     /// Its own fault: it can never be paid as asked.

@@ -24,6 +24,24 @@ pub enum RailError {
     /// It can never be done as it was asked for, by the word of a quorum. Nothing was signed.
     #[error("{0}")]
     Hopeless(String),
+    /// What it asks for is settled without it, or has to wait. Nothing was signed.
+    #[error("{0}")]
+    Beforehand(Beforehand),
+}
+
+/// What is found out of a transfer before anything is signed for it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Beforehand {
+    /// Another's transaction has done the very same, at finality, by the word of a quorum.
+    #[error("{hash} has done the very same")]
+    Done { hash: String },
+    /// Another's transaction, at finality and by the word of a quorum, has used up what this one
+    /// takes: it can never be done, and what it has claimed is never free again.
+    #[error("{why}")]
+    Forestalled { hash: String, why: String },
+    /// Not now: tried again later. Charged to it where a quorum says that it is its own doing.
+    #[error("{why}")]
+    NotNow { why: String, charged: bool },
 }
 
 /// What one attempt of a lane can do to another.
@@ -201,8 +219,9 @@ pub trait Ledger: Send + Sync + 'static {
 
     /// Sends the newest of the stored bytes ([`Attempt::newest`]). MUST be safe to repeat, where
     /// its manner says so. `round` counts up, so that a repeat can go by another endpoint. MUST
-    /// send at most once per call and endpoint, and to another one only if nothing left for the
-    /// first, or it refused. `Refused` MUST be the word of a quorum.
+    /// send at most once per call and endpoint; unless attempts are free of each other, to another
+    /// one only if nothing left for the first, or it refused. `Refused` MUST be the word of a
+    /// quorum.
     async fn broadcast(&self, attempt: &Attempt, round: u32) -> Broadcast;
 
     /// Looks at one attempt, under each of its hashes; one call where it is known, and final.

@@ -29,6 +29,7 @@ pub mod opening;
 pub mod plain;
 pub mod queue;
 pub mod rail;
+pub mod solana;
 pub mod store;
 pub mod trail;
 pub mod transfer;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::claim::ClaimKey;
 use crate::ids::Fingerprint;
-use crate::{evm, execution, internal, near};
+use crate::{evm, execution, internal, near, solana};
 
 /// A way for value to move, named as in the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -20,19 +20,21 @@ pub enum RailName {
     Near,
     Internal,
     Evm,
+    Solana,
     /// Transactions that somebody else builds (`landfall_lanes::TxManager`).
     Lanes,
 }
 
 impl RailName {
-    pub const ALL: [RailName; 4] =
-        [RailName::Near, RailName::Internal, RailName::Evm, RailName::Lanes];
+    pub const ALL: [RailName; 5] =
+        [RailName::Near, RailName::Internal, RailName::Evm, RailName::Solana, RailName::Lanes];
 
     pub fn as_str(self) -> &'static str {
         match self {
             RailName::Near => "near",
             RailName::Internal => "internal",
             RailName::Evm => "evm",
+            RailName::Solana => "solana",
             RailName::Lanes => "lanes",
         }
     }
@@ -65,13 +67,15 @@ pub struct AttemptStages {
 
 impl Stage {
     /// Every stage of every rail.
-    pub const ALL: [Stage; 7] = [
+    pub const ALL: [Stage; 9] = [
         near::REGISTRATION,
         near::TRANSFER,
         near::VERIFICATION,
         internal::STAGE,
         evm::SUBMISSION,
         evm::CONFIRMATION,
+        solana::WITHDRAWAL,
+        solana::FINALITY,
         execution::STAGE,
     ];
 }
@@ -88,6 +92,7 @@ pub enum State {
     Near(near::State),
     Internal(internal::State),
     Evm(evm::State),
+    Solana(solana::State),
     Lanes(execution::State),
 }
 
@@ -99,6 +104,7 @@ impl State {
             State::Near(state) => near::next(state, event).map(State::Near),
             State::Internal(state) => internal::next(state, confirmed, event).map(State::Internal),
             State::Evm(state) => evm::next(state, event).map(State::Evm),
+            State::Solana(state) => solana::next(state, event).map(State::Solana),
             State::Lanes(state) => execution::next(state, event).map(State::Lanes),
         }
         .ok_or(Illegal { state: self, event })
@@ -110,6 +116,7 @@ impl State {
             State::Near(state) => state.name(),
             State::Internal(state) => state.name(),
             State::Evm(state) => state.name(),
+            State::Solana(state) => state.name(),
             State::Lanes(state) => state.name(),
         }
     }
@@ -119,6 +126,7 @@ impl State {
             State::Near(_) => RailName::Near,
             State::Internal(_) => RailName::Internal,
             State::Evm(_) => RailName::Evm,
+            State::Solana(_) => RailName::Solana,
             State::Lanes(_) => RailName::Lanes,
         }
     }
@@ -133,6 +141,7 @@ impl State {
             RailName::Near => near::State::ALL.into_iter().map(State::Near).collect(),
             RailName::Internal => internal::State::ALL.into_iter().map(State::Internal).collect(),
             RailName::Evm => evm::State::ALL.into_iter().map(State::Evm).collect(),
+            RailName::Solana => solana::State::ALL.into_iter().map(State::Solana).collect(),
             RailName::Lanes => execution::State::ALL.into_iter().map(State::Lanes).collect(),
         }
     }
@@ -143,7 +152,7 @@ impl State {
         match (rail, prepared) {
             (RailName::Near, true) => &[Event::Enqueued, Event::Prepared, Event::Enqueued],
             (RailName::Near, false) => &[Event::Enqueued],
-            (RailName::Internal | RailName::Evm | RailName::Lanes, _) => &[],
+            (RailName::Internal | RailName::Evm | RailName::Solana | RailName::Lanes, _) => &[],
         }
     }
 
@@ -151,7 +160,7 @@ impl State {
     pub fn opening_events(self) -> &'static [Event] {
         match self {
             State::Near(_) => &[Event::AttemptStored, Event::Enqueued],
-            State::Evm(_) | State::Lanes(_) => &[Event::AttemptStored],
+            State::Evm(_) | State::Solana(_) | State::Lanes(_) => &[Event::AttemptStored],
             State::Internal(_) => &[],
         }
     }
@@ -162,6 +171,7 @@ impl State {
             State::Near(state) => state.stage(),
             State::Internal(state) => state.stage(),
             State::Evm(state) => state.stage(),
+            State::Solana(state) => state.stage(),
             State::Lanes(state) => state.stage(),
         }
     }
@@ -176,6 +186,7 @@ impl State {
             State::Near(state) => state == near::State::Completed,
             State::Internal(state) => state == internal::State::Committed,
             State::Evm(state) => state == evm::State::Success,
+            State::Solana(state) => state == solana::State::Completed,
             State::Lanes(state) => state == execution::State::Done,
         }
     }
@@ -183,7 +194,7 @@ impl State {
     /// Whether the far side may be found, in this state, to have its part for good.
     pub fn may_be_confirmed(self) -> bool {
         match self {
-            State::Near(_) | State::Evm(_) | State::Lanes(_) => false,
+            State::Near(_) | State::Evm(_) | State::Solana(_) | State::Lanes(_) => false,
             State::Internal(state) => state.may_be_confirmed(),
         }
     }
@@ -293,6 +304,7 @@ pub enum Payload {
     Near(near::Payout),
     Internal(internal::Order),
     Evm(evm::Call),
+    Solana(solana::Withdraw),
     Lanes(execution::Execution),
 }
 
@@ -302,6 +314,7 @@ impl Payload {
             Payload::Near(_) => RailName::Near,
             Payload::Internal(_) => RailName::Internal,
             Payload::Evm(_) => RailName::Evm,
+            Payload::Solana(_) => RailName::Solana,
             Payload::Lanes(_) => RailName::Lanes,
         }
     }
@@ -330,10 +343,19 @@ impl Payload {
         }
     }
 
+    /// The withdraw, if it is one on Solana.
+    pub fn solana(&self) -> Option<&solana::Withdraw> {
+        match self {
+            Payload::Solana(withdraw) => Some(withdraw),
+            _ => None,
+        }
+    }
+
     /// What it must own to be taken at all, and owns until it is proven unmoved.
     pub fn claims(&self) -> Vec<ClaimKey> {
         match self {
             Payload::Evm(call) => call.claims(),
+            Payload::Solana(withdraw) => withdraw.claims(),
             _ => Vec::new(),
         }
     }
@@ -344,7 +366,16 @@ impl Payload {
             Payload::Near(payout) => payout.amount,
             Payload::Internal(order) => u128::from(order.amount),
             Payload::Evm(call) => call.value(),
+            Payload::Solana(withdraw) => u128::from(withdraw.amount),
             Payload::Lanes(_) => 0,
+        }
+    }
+
+    /// How urgent it is, as its client says; higher is more urgent.
+    pub fn priority(&self) -> u32 {
+        match self {
+            Payload::Solana(withdraw) => withdraw.priority,
+            _ => solana::PRIORITY,
         }
     }
 
@@ -354,6 +385,7 @@ impl Payload {
             Payload::Near(payout) => payout.fingerprint(),
             Payload::Internal(order) => order.fingerprint(),
             Payload::Evm(call) => call.fingerprint(),
+            Payload::Solana(withdraw) => withdraw.fingerprint(),
             Payload::Lanes(execution) => execution.fingerprint(),
         }
     }
@@ -364,6 +396,7 @@ impl Payload {
             Payload::Near(payout) => Cow::Borrowed(&payout.receiver_id),
             Payload::Internal(order) => Cow::Owned(order.user_id.to_string()),
             Payload::Evm(call) => Cow::Owned(call.to().to_string()),
+            Payload::Solana(withdraw) => Cow::Borrowed(withdraw.recipient()),
             Payload::Lanes(_) => Cow::Borrowed(""),
         }
     }

@@ -11,7 +11,9 @@ use crate::ids::{LaneId, Nonce};
 use crate::ledger::Ledger;
 use crate::machine::{AttemptStages, Payload};
 
-pub use crate::ledger::{Broadcast, Foreign, Later, LedgerNonce, Look, RailError, Refusal};
+pub use crate::ledger::{
+    Beforehand, Broadcast, Foreign, Later, LedgerNonce, Look, RailError, Refusal,
+};
 
 /// What an account of the relay can spend, at a final block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

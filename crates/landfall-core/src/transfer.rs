@@ -244,6 +244,13 @@ impl Move {
         self
     }
 
+    /// Keeps for ever what the transfer claimed when it was taken, though it failed: somebody else
+    /// has used it up.
+    pub fn keeping_claims(mut self, payload: &Payload) -> Move {
+        self.claims.extend(payload.claims().into_iter().map(ClaimEnd::Keep));
+        self
+    }
+
     pub fn ending(mut self, claim: ClaimEnd) -> Move {
         self.claims.push(claim);
         self

@@ -25,6 +25,7 @@ pub use settings::Settings;
 pub use status::{Snapshot, Status};
 
 mod active_rail;
+mod beforehand;
 mod call_runner;
 mod engine;
 mod heed;

@@ -15,6 +15,7 @@ use landfall_core::store::Applied;
 use landfall_core::{ClaimEnd, Move, Note, Purpose, Transfer};
 use landfall_lanes::Batch;
 
+use crate::beforehand;
 use crate::journal;
 use crate::pool::{Ripe, Step};
 use crate::runner::Runner;
@@ -60,6 +61,7 @@ impl Turn {
 async fn turn(runner: &Arc<Runner>) -> Turn {
     set_aside_unsignable(runner).await;
     fail_hopeless(runner).await;
+    beforehand::store(runner).await;
     let now_ms = runner.mono_ms();
     let rest_ms = runner.rest_until_ms.load(Ordering::Relaxed).saturating_sub(now_ms);
     if rest_ms > 0 {

@@ -12,6 +12,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use landfall_core::BadField;
 use landfall_core::attempt::{Shortage, Signed, VariantKind};
+use landfall_core::ledger::Beforehand;
 use landfall_core::queue::Hint;
 use landfall_core::rail::{Rail, RailError};
 use landfall_core::{
@@ -71,6 +72,8 @@ pub(crate) struct Runner {
     pub unsignable: Mutex<Vec<(Transfer, String)>>,
     /// Found, and to be failed by the dispatcher.
     pub hopeless: Mutex<Vec<(Transfer, String)>>,
+    /// Found out before anything was signed, and to be stored by the dispatcher.
+    pub beforehand: Mutex<Vec<(Transfer, Beforehand)>>,
     /// Lanes that lack funds of their own.
     pub unfunded: Mutex<Unfunded>,
     /// What is known of a lack of tokens.
@@ -101,6 +104,7 @@ impl Runner {
             solo: Mutex::default(),
             unsignable: Mutex::default(),
             hopeless: Mutex::default(),
+            beforehand: Mutex::default(),
             unfunded: Mutex::default(),
             shortfall: Mutex::default(),
             aside: Mutex::default(),
@@ -480,6 +484,17 @@ impl Owner for Runner {
         self.take_back(&batch);
         let lost = batch.members.into_iter().map(|member| (member, why.to_owned()));
         self.hopeless.lock().extend(lost);
+        self.wake.notify_one();
+    }
+
+    fn beforehand(&self, batch: Batch, found: Beforehand) {
+        if batch.members.len() > 1 {
+            self.solo.lock().extend(batch.members.iter().map(|member| member.id));
+            return self.returned(batch, &found.to_string());
+        }
+        self.take_back(&batch);
+        let settled = batch.members.into_iter().map(|member| (member, found.clone()));
+        self.beforehand.lock().extend(settled);
         self.wake.notify_one();
     }
 

@@ -10,6 +10,7 @@
 
 use landfall_core::attempt::{Landing, Outcome};
 use landfall_core::guard::{self, Guard};
+use landfall_core::ledger::Beforehand;
 use landfall_core::wound::{self, Wound};
 use landfall_core::{
     Attempt, ClaimEnd, ClaimKey, Event, Fate, Fault, Move, Note, Purpose, Transfer,
@@ -160,6 +161,11 @@ fn paid(attempt: &Attempt, base: Move, landing: &Landing, index: usize, terms: &
             guard::met(Guard::RelayFault);
             doubt(unpaid, Event::Unpaid, attempt, RELAY, &message, terms)
         }
+        Outcome::Overtaken { message } => {
+            let told = fault("overtaken", &message, unpaid.retry_count, true);
+            let told = unpaid.with(|entry| entry.error = Some(told));
+            ready(told, Event::Unpaid, Purpose::Pay, terms)
+        }
         Outcome::Sibling | Outcome::Done => {
             guard::met(Guard::SiblingOfOffender);
             ready(unpaid, Event::Unpaid, Purpose::Pay, terms)
@@ -206,7 +212,7 @@ fn prepared(
             guard::met(Guard::RelayFault);
             doubt(base, Event::Unpaid, attempt, RELAY, &message, terms)
         }
-        Outcome::Sibling => {
+        Outcome::Sibling | Outcome::Overtaken { .. } => {
             guard::met(Guard::SiblingOfOffender);
             base.due(Some(terms.ready_due_ms))
         }
@@ -299,13 +305,50 @@ pub fn hopeless(member: &Transfer, why: &str, now_ms: u64) -> Option<Move> {
     Some(blame(refused, "refused", why, false).ending_claims(&member.payload))
 }
 
+/// What was found out of a member before anything was signed for it. Nothing of ours can have moved
+/// by then: whatever was signed for it before is proven dead, or unpaid.
+pub fn beforehand(
+    member: &Transfer,
+    found: &Beforehand,
+    retries: u32,
+    (now_ms, wait_ms): (u64, u64),
+) -> Option<Move> {
+    let base = Move::of(member, now_ms);
+    Some(match found {
+        Beforehand::Done { hash } => {
+            let mut done = base.fire(Event::Landed).ok()?;
+            done.tx_hash = Some(hash.clone());
+            done.error = None;
+            done.with(|entry| entry.tx_hash = Some(hash.clone())).ending_claims(&member.payload)
+        }
+        Beforehand::Forestalled { hash, why } => {
+            let mut failed = blame(base.fire(Event::Refused).ok()?, "forestalled", why, false);
+            failed.tx_hash = Some(hash.clone());
+            // What somebody else has used up is never free again.
+            failed.with(|entry| entry.tx_hash = Some(hash.clone())).keeping_claims(&member.payload)
+        }
+        Beforehand::NotNow { charged: true, .. } if member.stage_retries + 1 >= retries => {
+            guard::met(Guard::RetriesUsedUp);
+            let mut given_up = base.fire(Event::GaveUp).ok()?;
+            given_up.retry_count += 1;
+            blame(given_up, "refused", &found.to_string(), false).ending_claims(&member.payload)
+        }
+        Beforehand::NotNow { why, charged } => {
+            let mut later = base.fire(Event::Retry).ok()?;
+            later.retry_count += u32::from(*charged);
+            later.stage_retries += u32::from(*charged);
+            blame(later, "not_now", why, true).due(Some(now_ms + wait_ms))
+        }
+    })
+}
+
+fn fault(kind: &str, message: &str, retry_count: u32, will_retry: bool) -> Fault {
+    let (error_type, message) = (kind.to_owned(), message.to_owned());
+    Fault { error_type, message, retry_count, will_retry }
+}
+
 fn blame(mut step: Move, kind: &str, message: &str, will_retry: bool) -> Move {
-    let fault = Fault {
-        error_type: kind.to_owned(),
-        message: message.to_owned(),
-        retry_count: step.retry_count,
-        will_retry,
-    };
+    let fault = fault(kind, message, step.retry_count, will_retry);
     step.error = Some(fault.clone());
     step.with(|entry| entry.error = Some(fault))
 }

@@ -313,6 +313,7 @@ impl Driver {
         match error {
             RailError::Misconfigured(why) => self.owner().unsignable(batch, &why),
             RailError::Hopeless(why) => self.owner().hopeless(batch, &why),
+            RailError::Beforehand(found) => self.owner().beforehand(batch, found),
             RailError::Lacking { shortage, why } => {
                 self.owner().shortage(&self.handle.id, shortage, &why);
                 self.owner().returned(batch, &why);

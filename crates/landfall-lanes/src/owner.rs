@@ -5,7 +5,7 @@
 
 use async_trait::async_trait;
 use landfall_core::attempt::{Shortage, Signed, VariantKind};
-use landfall_core::ledger::RailError;
+use landfall_core::ledger::{Beforehand, RailError};
 use landfall_core::{Attempt, Fate, LaneId, Move, Nonce, Purpose, Transfer, TransferId};
 
 /// Transfers to be carried by one attempt.
@@ -86,6 +86,12 @@ pub trait Owner: Send + Sync + 'static {
 
     /// What these ask for can never be done, by the word of a quorum. Nothing was signed.
     fn hopeless(&self, batch: Batch, why: &str);
+
+    /// What was found out of these instead of signing for them. Only a rail that finds out such
+    /// things has its transfers asked about.
+    fn beforehand(&self, batch: Batch, found: Beforehand) {
+        self.returned(batch, &found.to_string());
+    }
 
     /// These were given up: the store knows better where they are. The sweeper finds the rest.
     fn forgotten(&self, members: &[TransferId]);

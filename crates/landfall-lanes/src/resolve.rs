@@ -141,9 +141,12 @@ impl Resolve {
                 }
                 Seen::Sent | Seen::Unknown | Seen::Silent => {
                     included_since_ms = None;
-                    // What a node has needs time rather than to be sent again.
+                    // What a node has needs time rather than to be sent again, unless nodes keep
+                    // nothing for long, and nothing waits behind it.
                     let patience_ms = match seen {
-                        Seen::Sent => wait_ms.max(manner.inclusion_ms / 2),
+                        Seen::Sent if manner.order != Order::Free => {
+                            wait_ms.max(manner.inclusion_ms / 2)
+                        }
                         _ => wait_ms,
                     };
                     match self.until_passed(patience_ms).await {

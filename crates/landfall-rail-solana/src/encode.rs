@@ -122,6 +122,13 @@ pub fn sign(draft: &Draft, key: &Key) -> Result<(Vec<u8>, Signature), TooLarge> 
     }
 }
 
+/// The same without a signature: what a node may try, and nobody can send.
+pub fn unsigned(draft: &Draft, payer: &Address) -> Vec<u8> {
+    let mut transaction = Transaction::new_unsigned(message(draft, payer));
+    transaction.signatures = vec![Signature::default()];
+    bincode::serialize(&transaction).expect("a list of bytes is written to a list")
+}
+
 /// The signature by which signed bytes are known, if it is that of their payer.
 pub fn signature(bytes: &[u8]) -> Result<Signature, Unreadable> {
     let read = read(bytes)?;

@@ -12,6 +12,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use landfall_core::BadField;
+use landfall_core::solana::{self, Door};
 use serde::{Deserialize, Serialize};
 use solana_address::Address;
 use solana_system_interface::program as system;
@@ -37,6 +38,9 @@ pub struct Body {
     pub fee_bps: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Policy>,
+    /// Higher is more urgent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u32>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,6 +132,82 @@ pub fn withdraw(body: &Body, program: &Address) -> Result<Withdraw, Vec<BadField
         fits if fits <= encode::SIZE_MAX => Ok(withdraw),
         size => Err(vec![bad("outputs", encode::TooLarge(size).to_string())]),
     }
+}
+
+/// Where clients' requests come in, for one pool.
+#[derive(Debug, Clone)]
+pub struct PoolDoor {
+    pub network: String,
+    pub program: Address,
+}
+
+impl Door for PoolDoor {
+    fn read(&self, body: &str) -> Result<solana::Withdraw, Vec<BadField>> {
+        let body: Body = serde_json::from_str(body).map_err(|error| vec![unread(&error)])?;
+        let priority = body.priority.unwrap_or(solana::PRIORITY);
+        if priority > solana::PRIORITY_MAX {
+            let message = format!("{priority}, and the most urgent is {}", solana::PRIORITY_MAX);
+            return Err(vec![bad("priority", message)]);
+        }
+        let asked = withdraw(&body, &self.program)?;
+        Ok(frozen(&asked, (&self.network, &self.program), priority))
+    }
+}
+
+/// What serde says of a field that can have two shapes is of no use to anybody.
+fn unread(error: &serde_json::Error) -> BadField {
+    let said = error.to_string();
+    match said.contains("untagged enum Inputs") {
+        true => bad("public_inputs", "104 bytes in base64, or root, nf, amount, outputs_hash"),
+        false if said.contains("untagged enum Outputs") => {
+            bad("outputs", "a list of {\"recipient\", \"amount\"}")
+        }
+        false => bad("body", said),
+    }
+}
+
+/// A withdraw as it is stored.
+pub fn frozen(
+    asked: &Withdraw,
+    (network, program): (&str, &Address),
+    priority: u32,
+) -> solana::Withdraw {
+    let output = |output: &Output| solana::Output {
+        recipient: output.recipient.to_string(),
+        amount: output.amount,
+    };
+    solana::Withdraw {
+        network: network.to_owned(),
+        program: program.to_string(),
+        proof: STANDARD.encode(asked.proof),
+        root: hex::encode(asked.root),
+        nullifier: hex::encode(asked.nullifier),
+        amount: asked.amount,
+        outputs: asked.outputs.iter().map(output).collect(),
+        priority,
+    }
+}
+
+/// The reverse of [`frozen`]; says what is wrong with one that is not ours.
+pub fn thawed(stored: &solana::Withdraw) -> Result<Withdraw, String> {
+    let wrong = |what: &str| format!("a stored withdraw whose {what} cannot be read");
+    let word = |what: &'static str, text: &str| {
+        let mut word: Word = [0; 32];
+        hex::decode_to_slice(text, &mut word).map_err(|_| wrong(what))?;
+        Ok::<Word, String>(word)
+    };
+    let output = |output: &solana::Output| {
+        let recipient = output.recipient.parse().map_err(|_| wrong("recipient"))?;
+        Ok::<Output, String>(Output { recipient, amount: output.amount })
+    };
+    let proof = STANDARD.decode(&stored.proof).ok().and_then(|proof| proof.try_into().ok());
+    Ok(Withdraw {
+        proof: proof.ok_or_else(|| wrong("proof"))?,
+        root: word("root", &stored.root)?,
+        nullifier: word("nullifier", &stored.nullifier)?,
+        amount: stored.amount,
+        outputs: stored.outputs.iter().map(output).collect::<Result<_, String>>()?,
+    })
 }
 
 fn proof(body: &Body) -> Result<[u8; PROOF_BYTES], BadField> {

@@ -6,6 +6,7 @@
 
 pub mod chain;
 pub mod ground;
+pub mod pool;
 
 use std::net::SocketAddr;
 
@@ -81,15 +82,17 @@ fn welcome(address: SocketAddr, ground: &Ground, arguments: &DevArguments, now_m
     let program = program();
     let (what, evm) = (ground.chain.kind(), ground.chain.shown());
     let calls = ground.chain.lines(address, &key);
+    let (solana, withdraws) = (ground.pool.shown(), ground.pool.lines(address, &key));
     format!(
         "\
-Landfall dev: a real relay on a simulated NEAR, {what} and
-two account services, all on this machine.
+Landfall dev: a real relay on a simulated NEAR, {what},
+a simulated Solana with a shield pool and two account services, all here.
 
   API     http://{address}  (in a browser: http://{address}/docs)
   NEAR    {rpc}  (simulated)
   paid    {rpc}/sim/transfers
   EVM     {evm}
+  Solana  {solana}
   funds   {funding}/accounts/{USER}
           {trading}/accounts/{USER}
   data    {data}  (start again: it goes on; delete it: it begins anew)
@@ -110,6 +113,7 @@ Move 1.5 of the 10 BTC that user {USER} has in funding to trading:
 \"user_id\":{USER},\"asset\":\"BTC\",\"amount\":\"1.5\"}}'
 
 {calls}
+{withdraws}
 Look into the folder, from this directory, now or after it was stopped:
 
   {program} transfers list --data {data}

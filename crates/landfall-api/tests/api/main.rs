@@ -15,4 +15,5 @@ mod pages;
 mod reads;
 mod sockets;
 mod submits;
+mod withdraws;
 mod world;

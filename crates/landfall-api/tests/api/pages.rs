@@ -106,10 +106,12 @@ async fn the_description_names_every_route_and_no_other() {
         ("/metrics", "get"),
         ("/openapi.json", "get"),
         ("/ready", "get"),
+        ("/status/{request_id}", "get"),
         ("/transfer", "post"),
         ("/transfer/{key}", "get"),
         ("/transfers", "get"),
         ("/transfers", "post"),
+        ("/withdraw", "post"),
     ];
     assert_eq!(described, BTreeSet::from(served));
     let headers: [(&str, &str); 0] = [];
@@ -175,6 +177,7 @@ async fn real_answers_have_the_described_shape() {
     let path = format!("/api/v1/transfer/{req_id}");
     check("/api/v1/transfer/{req_id}", "get", "200", &world.get(&path).await.json());
     calls_have_the_described_shape(&world, &check).await;
+    withdraws_have_the_described_shape(&world, &check).await;
     check("/transfers", "get", "200", &world.get("/transfers").await.json());
     let orders = world.get("/api/v1/transfers").await.json();
     assert_eq!(orders["transfers"][0]["idempotency_key"], "move");
@@ -212,6 +215,23 @@ async fn dead_letters_have_the_described_shape(
     };
     check("/dead/{id}/replay", "post", "200", &replay().await);
     check("/dead/{id}/replay", "post", "409", &replay().await);
+}
+
+async fn withdraws_have_the_described_shape(
+    world: &World,
+    check: &impl Fn(&str, &str, &str, &Value),
+) {
+    use crate::withdraws::{body, id_of, post, status_path};
+    let queued = post(world, &[], &body("aa", 7)).await;
+    check("/withdraw", "post", "202", &queued.json());
+    let path = status_path(&id_of(&queued));
+    check("/status/{request_id}", "get", "200", &world.get(&path).await.json());
+    check("/withdraw", "post", "409", &post(world, &[], &body("aa", 8)).await.json());
+    world.advance(&id_of(&queued), &[Event::AttemptStored, Event::Landed], |step| step);
+    check("/withdraw", "post", "200", &post(world, &[], &body("aa", 7)).await.json());
+    check("/status/{request_id}", "get", "200", &world.get(&path).await.json());
+    let nobody = status_path("550e8400-e29b-41d4-a716-446655440000");
+    check("/status/{request_id}", "get", "404", &world.get(&nobody).await.json());
 }
 
 async fn calls_have_the_described_shape(world: &World, check: &impl Fn(&str, &str, &str, &Value)) {

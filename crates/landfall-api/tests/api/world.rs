@@ -317,6 +317,7 @@ impl World {
         config.near = Some(terms());
         config.internal = Some(gateway());
         config.evm = Some(chains());
+        config.solana = Some(Arc::new(crate::withdraws::StubDoor));
         set(&mut config);
         let book = Mutex::new(Book::default());
         let relay = Arc::new(StubRelay { book, moved: Notify::new(), clock: clock.clone() });

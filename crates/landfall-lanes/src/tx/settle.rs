@@ -77,6 +77,7 @@ fn message_of(outcome: Option<&Outcome>) -> String {
         Some(
             Outcome::Unprepared { message }
             | Outcome::OwnFault { message }
+            | Outcome::Overtaken { message }
             | Outcome::RelayFault { message, .. }
             | Outcome::Unexplained { message },
         ) => message.clone(),

@@ -18,7 +18,7 @@ pub const ROOT: Word = [7; 32];
 const NULLIFIERS: usize = 300;
 
 pub struct Chain {
-    url: String,
+    pub url: String,
     pub root: Word,
     payer: Key,
     // Ends with it.
@@ -31,7 +31,7 @@ pub fn recipient(number: u8, index: u8) -> Address {
     Address::new_from_array(bytes)
 }
 
-fn payer() -> Key {
+pub fn payer() -> Key {
     Key::parse(&keys::keypair(0, 0).to_base58_string()).unwrap()
 }
 

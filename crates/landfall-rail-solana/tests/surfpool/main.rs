@@ -1,7 +1,10 @@
-//! Withdraws as we build them, on Solana's own virtual machine with a stand-in for the pool; and
-//! what the simulator says of the same withdraw.
+//! Withdraws as we build them, on Solana's own virtual machine with a stand-in for the pool; what
+//! the simulator says of the same withdraw; and whole relays on both.
 
 mod chain;
+mod relay;
+mod simulated;
+mod withdraws;
 
 use chain::{Chain, SOL, recipient, shape};
 use landfall_rail_solana::encode::{self, Spend};

@@ -19,7 +19,10 @@ pub fn check(
         let guilty = match outcome {
             Outcome::Unprepared { .. } | Outcome::OwnFault { .. } => true,
             Outcome::Unexplained { .. } => charged && attempt.members.len() == 1,
-            Outcome::Done | Outcome::Sibling | Outcome::RelayFault { .. } => false,
+            Outcome::Done
+            | Outcome::Sibling
+            | Outcome::Overtaken { .. }
+            | Outcome::RelayFault { .. } => false,
         };
         if charged != guilty {
             let what =

@@ -13,12 +13,15 @@ pub(super) fn complete(config: &mut Config, reading: &mut Reading, need: Need) {
     }
     keys_from_file(config, reading);
     let wants_services = config.has_internal() || reading.is_mistaken("internal.services");
-    let wants_others = wants_services || config.has_evm();
+    let wants_others = wants_services || config.has_evm() || config.has_solana();
     if config.has_near() || !wants_others {
         ledger(config, reading, need);
     }
     if config.has_evm() {
         super::chains::complete(config, reading, need);
+    }
+    if config.has_solana() {
+        super::pools::complete(config, reading, need);
     }
     services(config, reading);
     if matches!(need, Need::Take | Need::Serve) {

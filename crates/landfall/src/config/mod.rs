@@ -11,6 +11,7 @@ mod chains;
 mod check;
 mod kinds;
 mod mistake;
+mod pools;
 mod reference;
 mod secret;
 mod services;
@@ -215,6 +216,12 @@ impl Config {
     pub fn has_evm(&self) -> bool {
         let evm = &self.evm;
         !evm.rpc_urls.is_empty() || !evm.signers.is_empty() || !evm.chains.is_empty()
+    }
+
+    /// Whether anything of the Solana rail is configured.
+    pub fn has_solana(&self) -> bool {
+        let solana = &self.solana;
+        !solana.rpc_urls.is_empty() || solana.keypair_path.is_some() || !solana.keypairs.is_empty()
     }
 
     /// Whether users' funds can be moved between services.

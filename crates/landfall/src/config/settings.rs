@@ -12,6 +12,7 @@ use near_account_id::AccountId;
 
 use super::chains::{ChainSpec, Executor, RelayerSpec};
 use super::kinds::{ApiKey, Auth, CacheUrl, LogFormat, Metrics, QueueUrl, StoreUrl};
+use super::pools::SolanaAddress;
 use super::secret::{SigningKeys, SigningKeysFile};
 use super::services::ServiceSpec;
 use super::table::{group, settings};
@@ -220,6 +221,40 @@ settings! {
         .. retries: Retries;
         .. nodes: Nodes;
     }
+    /// The Solana rail: private withdraws from a shield pool. Off without nodes.
+    solana: Solana {
+        /// Nodes to ask, as `near.rpc_urls`: with several, none is believed alone. In a variable:
+        /// separated by commas.
+        rpc_urls: Vec<Url> = "", seed "SOLANA_RPC_URL";
+        /// "mainnet-beta", "devnet" or "testnet", which every node must serve; or a name of your
+        /// own. It must stay the same. Without it, what the nodes' first block tells.
+        network: Option<String> = "";
+        /// The shield pool's program.
+        program: SolanaAddress = "c1oak6tetxYnNfvXKFkpn1d98FxtK7B68vBQLYQpWKp";
+        /// A fee payer's keypair, as solana-keygen writes it, or a folder of such files. Each is a
+        /// lane of its own, and pays for its own transactions.
+        keypair_path: Option<SigningKeysFile> = "", seed "RELAY_KEYPAIR_PATH";
+        /// Keypairs in base58 instead, or beside it. In a variable: a JSON array.
+        keypairs: SigningKeys = "";
+        /// Withdraws of one fee payer that may be on their way at once.
+        window: u64 = "64", in 1..=4096, seed "WORKER_MAX_CONCURRENT_JOBS";
+        /// How often a withdraw is tried again that the pool refuses for now.
+        retries: u64 = "3", in 0..=1000, seed "WORKER_MAX_RETRIES";
+        /// First pause before that; doubles, with jitter.
+        retry_ms: u64 = "30000", in 10..=3600000;
+        /// The most that is offered for a unit of a transaction's 400,000, in millionths of a
+        /// lamport: at 2,500,000 a SOL pays for a thousand transactions.
+        price_max: u64 = "2500000", in 0..=1000000000;
+        /// The least that is offered.
+        price_min: u64 = "0", in 0..=1000000000;
+        /// Whether a withdraw is refused at the door whose root the pool does not know.
+        screen_roots: bool = "true";
+        /// How often the same bytes are sent again, to all nodes: they forget what they forwarded.
+        rebroadcast_ms: u64 = "2000", in 50..=60000;
+        /// How often nodes are asked about all that is on its way.
+        pulse_ms: u64 = "400", in 20..=60000;
+        .. nodes: Nodes;
+    }
     /// How transfers are driven.
     engine: Engine {
         /// How long a lane is held without renewal: after a crash another process may take it
@@ -235,7 +270,7 @@ settings! {
         /// Where the doubling ends.
         rebroadcast_max_ms: u64 = "30000", in 10..=3600000;
         /// How often the store is searched for what a lost hint left behind.
-        sweep_ms: u64 = "1000", in 10..=600000;
+        sweep_ms: u64 = "1000", in 10..=600000, seed "WORKER_POLL_INTERVAL_MS";
         /// Failures charged to a transfer while its receiver is registered, before it is a dead
         /// letter.
         registration_retries: u64 = "10", in 0..=1000, seed "MAX_RETRIES";

@@ -284,6 +284,8 @@ fn a_process_that_only_takes_transfers_reads_nothing_that_signs() {
         "evm.signers_file",
         "evm.keystore",
         "evm.keystore_password_file",
+        "solana.keypair_path",
+        "solana.keypairs",
     ];
     assert_eq!(signing.collect::<Vec<_>>(), expected);
     let bad = [("RELAY_ACCESS_KEYS", "[no key"), ("LANDFALL_NEAR__ACCESS_KEYS_FILE", "/nowhere")];

@@ -1,5 +1,6 @@
-//! What a trial stands on: a simulated NEAR, an EVM chain and two account services, kept in its
-//! data folder, and the configuration that names them, written there on every start.
+//! What a trial stands on: a simulated NEAR, an EVM chain, a shield pool on a simulated Solana and
+//! two account services, kept in its data folder, and the configuration that names them, written
+//! there on every start.
 //!
 //! `landfall dev` lays it. A command that is given the same folder by `--data` finds it laid while
 //! dev runs, and lays it for itself when dev has left: the ledger is in the folder, too.
@@ -16,6 +17,7 @@ use landfall_sim_near::{SimConfig, SimNear};
 use serde_json::{Value, json};
 
 use super::chain::DevChain;
+use super::pool::DevPool;
 use crate::config::{DEFAULT_FILE, Sources};
 use crate::failure::{Failure, Result};
 use crate::folder::Folder;
@@ -43,6 +45,7 @@ pub struct Ground {
     pub ledger: SimNear,
     pub services: SimServices,
     pub chain: DevChain,
+    pub pool: DevPool,
 }
 
 /// Which EVM chain a trial has.
@@ -66,7 +69,8 @@ impl Ground {
         .await?;
         let services = services(data).await?;
         let chain = DevChain::lay(data, chosen).await?;
-        let ground = Ground { folder, ledger, services, chain };
+        let pool = DevPool::lay(data).await?;
+        let ground = Ground { folder, ledger, services, chain, pool };
         let settings = toml::to_string(&ground.settings());
         let settings = settings.map_err(|error| Failure::Unable(error.to_string()))?;
         let text = format!("# Written anew on every start of `landfall dev`.\n{settings}");
@@ -86,6 +90,7 @@ impl Ground {
                 "access_keys": said["access_keys"],
             },
             "evm": self.chain.settings(),
+            "solana": self.pool.settings(),
             "internal": {
                 "services": [
                     {"name": "funding", "url": urls["funding"], "freezes": true,
@@ -105,6 +110,7 @@ impl Ground {
         self.ledger.shutdown().await;
         self.services.shutdown().await;
         self.chain.shutdown().await;
+        self.pool.shutdown().await;
     }
 }
 

@@ -12,6 +12,7 @@ mod internal;
 mod lanes;
 mod near;
 mod nodes;
+mod solana;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -37,6 +38,7 @@ pub fn of(rail: RailName) -> &'static dyn Examiner {
         RailName::Near => &near::Near,
         RailName::Internal => &internal::Internal,
         RailName::Evm => &evm::Evm,
+        RailName::Solana => &solana::Solana,
         RailName::Lanes => &lanes::Lanes,
     }
 }

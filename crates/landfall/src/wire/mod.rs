@@ -8,6 +8,7 @@ mod evm;
 mod internal;
 mod near;
 mod nodes;
+mod solana;
 mod stores;
 
 // Backends with heavy crates are features; what a build lacks says so by name.
@@ -47,6 +48,7 @@ pub use books::{book_in, book_on};
 pub use evm::chains;
 pub use internal::internal_rail;
 pub use near::{Agreement, agreement, endpoints, near_rail, shown_network, terms};
+pub use solana::{solana_agreement, solana_network, solana_rail};
 pub use stores::{
     is_there, migrate, open_cache, open_existing_store, open_existing_store_to_write,
     open_patiently,
@@ -98,7 +100,9 @@ fn backoff(config: &Config, retries: &Retries) -> Backoff {
 fn engine_settings(config: &Config, role: Role, instance: String) -> EngineSettings {
     let (engine, internal) = (&config.engine, &config.internal);
     let own = [&config.near.retries, &internal.retries, &config.evm.retries];
-    let longest = own.map(|retries| backoff(config, retries).max_ms);
+    let own = own.map(|retries| backoff(config, retries));
+    let all = own.into_iter().chain([solana::backoff(config)]);
+    let longest = all.map(|backoff| backoff.max_ms);
     let defaults = EngineSettings::default();
     EngineSettings {
         instance,
@@ -106,7 +110,7 @@ fn engine_settings(config: &Config, role: Role, instance: String) -> EngineSetti
         verification_retries: number(engine.verification_retries),
         backoff_ms: engine.retry_ms,
         backoff_max_ms: engine.retry_max_ms,
-        rails_backoff_max_ms: longest.into_iter().fold(0, u64::max),
+        rails_backoff_max_ms: longest.fold(0, u64::max),
         pause_max_ms: engine.pause_max_ms,
         aside_max_ms: engine.aside_max_ms,
         backlog_max: engine.backlog_max,
@@ -166,6 +170,7 @@ impl Ground<'_> {
         let mut fitted = Fitted { rails, couriers, api, network: None };
         near::fit(self, &mut fitted).await?;
         evm::fit(self, &mut fitted).await?;
+        solana::fit(self, &mut fitted).await?;
         internal::fit(self, &mut fitted)?;
         Ok(fitted)
     }
