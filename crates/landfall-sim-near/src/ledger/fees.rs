@@ -25,7 +25,7 @@ const ADD_KEY_FULL: u64 = 101_765_125_000;
 const ADD_KEY_CALL: u64 = 102_217_625_000;
 const ADD_KEY_BYTE: u64 = 1_925_331;
 const DELETE_KEY: u64 = 94_946_625_000;
-/// By the protocol's parameters; no captured answer has one.
+/// Not held against a captured answer or the protocol's parameters yet, unlike those above.
 const CREATE_ACCOUNT: u64 = 3_850_000_000_000;
 /// The same.
 const DELEGATE: u64 = 200_000_000_000;

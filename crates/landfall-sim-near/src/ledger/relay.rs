@@ -1,6 +1,7 @@
 //! Delegate actions (NEP-366): what one account has signed, and another pays for and sends.
 //!
-//! Simpler than a real node in one respect: a key that may only call functions cannot sign one.
+//! Written from NEP-366 and the types of near-primitives, not held against a real node's answers.
+//! Known to be simpler: a key that may only call functions cannot sign one.
 
 use std::sync::Arc;
 
