@@ -137,7 +137,7 @@ async fn all_that_is_wrong_is_told_at_once_and_strange_fields_are_refused() {
     nothing.check_error(400, "proof: is missing; also public_inputs: is missing");
     let mut misspelt = body("aa", 7);
     misspelt["prioritty"] = json!(1);
-    let told = "prioritty: is not a field; the fields are proof, proof_bytes, public_inputs, \
+    let told = "\"prioritty\": is not a field; the fields are proof, proof_bytes, public_inputs, \
                 outputs, fee_bps, policy, priority";
     post(&world, &[], &misspelt).await.check_error(400, told);
     let id = world.get("/status/7").await;
