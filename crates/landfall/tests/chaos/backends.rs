@@ -84,6 +84,16 @@ impl Topology {
         self.store.clone()
     }
 
+    /// PostgreSQL, and Redis for the hints.
+    pub fn postgres_and_redis() -> Topology {
+        let (postgres, redis) = (postgres(), redis());
+        let urls = vec![
+            ("DATABASE_URL", postgres.url().to_owned()),
+            ("REDIS_URL", redis.url().to_owned()),
+        ];
+        Topology { _queue: Some(Arc::new(redis)), ..Topology::new(Arc::new(postgres), urls) }
+    }
+
     /// What makes a relay one of several, with a name of its own. Leases are short, so that whoever
     /// dies is replaced soon.
     pub fn variables(&self, number: usize) -> Vec<(String, String)> {
@@ -181,11 +191,7 @@ async fn three_relays_on_postgres_alone_pay_exactly_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_relays_on_postgres_and_redis_streams_pay_exactly_once() {
     let _alone = machine().await;
-    let (postgres, redis) = (postgres(), redis());
-    let variables =
-        vec![("DATABASE_URL", postgres.url().to_owned()), ("REDIS_URL", redis.url().to_owned())];
-    let topology = Topology::new(Arc::new(postgres), variables);
-    holds_on(Topology { _queue: Some(Arc::new(redis)), ..topology }).await;
+    holds_on(Topology::postgres_and_redis()).await;
 }
 
 #[cfg(feature = "sqs")]

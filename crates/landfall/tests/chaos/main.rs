@@ -14,6 +14,7 @@ mod internal;
 #[cfg(feature = "sqs")]
 mod lossy;
 mod processes;
+mod withdraws;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

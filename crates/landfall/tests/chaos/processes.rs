@@ -42,7 +42,7 @@ pub fn free_port() -> u16 {
     ports.take_while(|port| *port < 32_000).find(free).expect("a free port")
 }
 
-struct Killed(Child);
+pub struct Killed(pub Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
