@@ -10,8 +10,8 @@
 //! into moves, `heed` learns from them, `trouble`, `shortfall` and `unfunded` tell what keeps some
 //! or all members from being paid, `report` tells operators) or a `call_runner` (calls that may be
 //! repeated), or an `intake` where others do the work; `schedule` times retries; `sweeper` finds
-//! what a lost hint left behind; [`status`] is what operators see, and `journal` what logs tell; [`operate`] and [`dead`] are
-//! what only they may do.
+//! what a lost hint left behind; `journal` is what logs tell, [`status`] what operators see;
+//! [`operate`] and [`dead`] are what only they may do.
 
 pub mod dead;
 pub mod metrics;

@@ -21,7 +21,7 @@ pub struct StoppedRelay {
 /// The data folder, taken, with the ledger that is kept in it where it is a trial's.
 enum Home {
     Own(Folder),
-    Trial(Ground),
+    Trial(Box<Ground>),
 }
 
 impl StoppedRelay {
@@ -38,7 +38,7 @@ impl StoppedRelay {
             ))
         };
         let home = match ground {
-            Some(ground) => Home::Trial(ground),
+            Some(ground) => Home::Trial(Box::new(ground)),
             None => Home::Own(Folder::take(&config.instance.data).map_err(stopped)?),
         };
         let store = wire::open_existing_store_to_write(&config, wire::clock()).await;

@@ -11,6 +11,10 @@ use crate::plan::{Fault, Plan, rate};
 
 /// How often a bump is forgotten as soon as it is stored, where a store may forget.
 const FORGOTTEN_AT_ONCE: f64 = 0.5;
+/// How often the store fails, and instances crash at calls, at least in some of the worlds in which
+/// fees leap.
+const STORE_FAILS: f64 = 0.05;
+const CRASHES: f64 = 0.005;
 /// How often fees leap at least where it matters what becomes of other bytes.
 const SPIKES: f64 = 0.2;
 
@@ -119,13 +123,18 @@ pub fn draw(plan: &mut Plan, rng: &mut StdRng) {
         dropped: rate(rng, 0.3),
         silent: rate(rng, 0.9),
         reorg: rate(rng, 0.3),
-        spike: if rng.random_bool(0.7) { rng.random_range(0.05..0.4) } else { 0.0 },
+        spike: if rng.random_bool(0.7) { rng.random_range(0.1..0.6) } else { 0.0 },
         foreign: if rng.random_bool(0.2) { 0.03 } else { 0.0 },
         sent_late: rate(rng, 0.3),
         spoilt: if rng.random_bool(0.3) { rng.random_range(0.02..0.4) } else { 0.0 },
         ..EvmPlan::default()
     };
     plan.evm.draw_liars(rng);
+    if plan.evm.spike > 0.0 && rng.random_bool(0.4) {
+        // Who stores a bump and fails, or ends, may have sent it.
+        plan.store_fails_before = plan.store_fails_before.max(STORE_FAILS);
+        plan.crash_at_call = plan.crash_at_call.max(CRASHES);
+    }
     if plan.store_rollback > 0.0 && rng.random_bool(0.7) {
         // What was forgotten in the same life nobody but the one that signed it could tell.
         (plan.store_back_in_place, plan.instances) = (1.0, 1);

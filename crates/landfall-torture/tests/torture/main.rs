@@ -12,7 +12,7 @@ use landfall_torture::{Failure, Options, run};
 const SEEDS_MAX: u64 = 500;
 
 /// Wounds that worlds show seldom or never, each with the test that falls with it.
-const SHOWN_BY_A_TEST: [(Wound, &str); 7] = [
+const SHOWN_BY_A_TEST: [(Wound, &str); 8] = [
     (
         Wound::BehindIgnored,
         "landfall-engine: a_store_behind_the_marks_that_takes_an_attempt_pays_twice",
@@ -30,6 +30,7 @@ const SHOWN_BY_A_TEST: [(Wound, &str); 7] = [
         Wound::VetoIgnored,
         "landfall-rail-near: a_veto_that_is_ignored_sinks_what_was_seen_in_a_final_block",
     ),
+    (Wound::VariantRefusedSinks, "landfall-lanes: a_new_nonce_while_a_variant_may_land_is_noticed"),
     (
         Wound::ContentUnheeded,
         "landfall-lanes: what_is_ours_by_content_and_taken_for_foreign_is_noticed",
