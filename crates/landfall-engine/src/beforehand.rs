@@ -40,8 +40,7 @@ pub(crate) async fn store(runner: &Runner) {
             transfer = %member.id, key = %member.key, %what, state = %step.state, "not signed for"
         );
         if step.state.is_final() {
-            runner.core.metrics.finished(&step.applied_to(member));
-            runner.core.watch.is_final(member.id);
+            runner.core.finished(&step.applied_to(member));
         }
     }
     runner.fetch(&applied.released).await;
