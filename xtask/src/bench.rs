@@ -4,12 +4,14 @@
 //! Completed means final on the ledger; the simulator's own record of payments is compared with
 //! what was asked for, and overpayment counts as a duplicate.
 //! Not here: the figures' meaning (docs/benchmarks.md), transfers between services ([`internal`]),
-//! calls on an EVM chain ([`evm`]), the servers that `--store` and `--queue` name ([`backends`]).
+//! calls on an EVM chain ([`evm`]), what the ledger takes blind ([`raw`]), the servers that
+//! `--store` and `--queue` name ([`backends`]).
 
 mod backends;
 pub mod evm;
 pub mod internal;
 pub mod lanes;
+mod raw;
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -60,6 +62,9 @@ pub struct Options {
     /// Let chunks be the limit, as on a real shard: about 600 payouts a block.
     #[arg(long)]
     pub chunk_gas: bool,
+    /// First send full batches, signed beforehand, to such a ledger alone: what there is to reach.
+    #[arg(long)]
+    pub raw: bool,
     /// Receivers, registered beforehand.
     #[arg(long, default_value_t = 2_000)]
     pub receivers: u64,
@@ -76,6 +81,10 @@ pub struct Options {
 pub fn run(root: &Path, options: &Options) -> Result<bool> {
     let programs = Programs::build_with(root, options.backends.features())?;
     let folder = tempfile::tempdir()?;
+    let raw_per_s = match options.raw {
+        true => Some(raw::measure(&programs, folder.path(), options)?),
+        false => None,
+    };
     // Before the relay, so that they end after it.
     let backends = Backends::start(options.backends)?;
     let (mut simulator, ledger) = start_simulator(&programs, options)?;
@@ -114,7 +123,7 @@ pub fn run(root: &Path, options: &Options) -> Result<bool> {
         bail!("the relay or the simulator did not end well");
     }
     simulator.leave()?;
-    print(options, &report, &spent);
+    print(options, &report, &spent, raw_per_s);
     Ok(report.is_good())
 }
 
@@ -124,9 +133,13 @@ fn note(options: &Options, text: &str) {
     }
 }
 
-fn print(options: &Options, report: &Report, spent: &Spent) {
+fn print(options: &Options, report: &Report, spent: &Spent, raw_per_s: Option<f64>) {
     if options.json {
-        println!("{}", with_terms(spent.json(report), options));
+        let mut json = with_terms(spent.json(report), options);
+        if let Some(raw_per_s) = raw_per_s {
+            json["raw_per_s"] = ((raw_per_s * 10.0).round() / 10.0).into();
+        }
+        println!("{json}");
         return;
     }
     println!(
@@ -145,6 +158,11 @@ fn print(options: &Options, report: &Report, spent: &Spent) {
         options.backends.queue_name(),
     );
     print!("{}", spent.table(report));
+    if let Some(raw_per_s) = raw_per_s {
+        let share = format!("{:.1} %", 100.0 * report.completed_per_s / raw_per_s.max(0.001));
+        println!("  {:<24}{raw_per_s:>14.0}", "the ledger alone, per s");
+        println!("  {:<24}{share:>14}", "of that, by the relay");
+    }
 }
 
 fn with_terms(mut json: Value, options: &Options) -> Value {
@@ -281,6 +299,21 @@ pub fn start_load(
     ] {
         command.args([name, &number.to_string()]);
     }
+    Running::start("load generator", &mut command)
+}
+
+/// Posts every line of a file, so many, over so many connections.
+fn start_lines(
+    programs: &Programs,
+    (url, path): (&str, &str),
+    file: &Path,
+    (lines, connections): (u64, u64),
+) -> Result<Running> {
+    let mut command = Command::new(&programs.xtask);
+    command.args(["load", "--url", url, "--path", path, "--run", "run", "--route", "lines"]);
+    command.arg("--lines").arg(file).args(["--receivers", "0"]);
+    command.args(["--transfers", &lines.to_string()]);
+    command.args(["--connections", &connections.to_string()]);
     Running::start("load generator", &mut command)
 }
 

@@ -1,7 +1,8 @@
 //! Keys that follow from a seed, and transactions signed with them.
 
 use near_crypto::{KeyType, SecretKey};
-use near_primitives::action::{Action, TransferAction};
+use near_primitives::action::{Action, FunctionCallAction, TransferAction};
+use near_primitives::gas::Gas;
 use near_primitives::hash::CryptoHash;
 use near_primitives::transaction::{SignedTransaction, Transaction, TransactionV0};
 use near_primitives::types::{AccountId, Balance};
@@ -11,6 +12,9 @@ pub fn secret_key(seed: u64, index: usize) -> SecretKey {
     // The library takes 32 bytes of the text: two numbers in hexadecimal fill them exactly.
     SecretKey::from_seed(KeyType::ED25519, &format!("{seed:016x}{index:016x}"))
 }
+
+/// Attached to each `ft_transfer`, in gas: a hundred of them fill a transaction's 300 TGas.
+const FT_TRANSFER_GAS: u64 = 3_000_000_000_000;
 
 /// Signs actions for a receiver.
 pub fn sign(
@@ -36,4 +40,15 @@ pub fn sign(
 /// A transfer of nothing to oneself: what a fence is made of.
 pub fn transfer_of_nothing() -> Vec<Action> {
     vec![Action::Transfer(TransferAction { deposit: Balance::ZERO })]
+}
+
+/// What pays an account in tokens.
+pub fn ft_transfer(receiver_id: &AccountId, amount: u128) -> Action {
+    let args = serde_json::json!({ "amount": amount.to_string(), "receiver_id": receiver_id });
+    Action::FunctionCall(Box::new(FunctionCallAction {
+        method_name: "ft_transfer".to_owned(),
+        args: args.to_string().into_bytes(),
+        gas: Gas::from_gas(FT_TRANSFER_GAS),
+        deposit: Balance::from_yoctonear(1),
+    }))
 }

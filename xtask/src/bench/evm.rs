@@ -18,7 +18,7 @@ use hyper::Method;
 use landfall_servers::{Anvil, AnvilAccount, AnvilOptions, contracts};
 use serde_json::{Value, json};
 
-use super::{POLL, Programs, RUN_MAX, Watch, free_port};
+use super::{POLL, Programs, RUN_MAX, Watch, free_port, start_lines};
 use crate::http::Connection;
 use crate::process::{Running, Used};
 use crate::report::Calls;
@@ -108,8 +108,9 @@ fn one(programs: &Programs, code: &Value, signers: u64, options: &Options) -> Re
     let before = runtime.block_on(watch.figures())?;
     let used_before = relay.used()?;
     let begun = Instant::now();
+    let lines = (options.calls, options.connections);
     let load = (relay_url.as_str(), "/api/v1/relay/direct");
-    let mut load = start_load(programs, load, &file, options)?;
+    let mut load = start_lines(programs, load, &file, lines)?;
     let goal = before.finished + options.calls as f64;
     let after = runtime.block_on(watch.until_finished(&mut relay, goal))?;
     let seconds = begun.elapsed().as_secs_f64();
@@ -183,7 +184,8 @@ impl World {
         std::fs::write(&file, signed.join("\n"))?;
         let goal = self.count().await? + options.calls;
         let begun = Instant::now();
-        let load = start_load(programs, (self.anvil.url(), "/"), &file, options)?;
+        let lines = (options.calls, options.connections);
+        let load = start_lines(programs, (self.anvil.url(), "/"), &file, lines)?;
         while self.count().await? < goal {
             if begun.elapsed() > RUN_MAX {
                 bail!("the node alone did not finish");
@@ -285,21 +287,6 @@ fn quantity(number: u64) -> Value {
 
 fn number(quantity: Option<&str>) -> Option<u64> {
     u64::from_str_radix(quantity?.strip_prefix("0x")?, 16).ok()
-}
-
-/// Posts every line of the file to a path.
-fn start_load(
-    programs: &Programs,
-    (url, path): (&str, &str),
-    file: &Path,
-    options: &Options,
-) -> Result<Running> {
-    let mut command = Command::new(&programs.xtask);
-    command.args(["load", "--url", url, "--path", path, "--run", "run", "--route", "lines"]);
-    command.arg("--lines").arg(file).args(["--receivers", "0"]);
-    command.args(["--transfers", &options.calls.to_string()]);
-    command.args(["--connections", &options.connections.to_string()]);
-    Running::start("load generator", &mut command)
 }
 
 #[cfg(test)]

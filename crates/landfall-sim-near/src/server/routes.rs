@@ -16,6 +16,8 @@
 //!   transactions go back to the pool unless `drop`. Answers `{dropped}`.
 //! - `POST /sim/foreign` `{key}`: somebody else spends the next nonce of the relay's key of that
 //!   number. Answers `{tx_hash, nonce, landed}` when it is final.
+//! - `POST /sim/sign` `{key, nonce, payouts: [{receiver_id, amount}]}`: the relay's transaction
+//!   that pays them, signed with its key of that number, not sent. Answers `{signed_tx_base64}`.
 //! - `POST /sim/invalidate` `{count, again?}`: the next transactions put in chunks fail as
 //!   transactions (InvalidTxError, no nonce used); with `again` they land in a later block.
 //!
@@ -31,7 +33,11 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use landfall_sim_front::routes::{self, refuse};
+use near_primitives::action::Action;
+use near_primitives::borsh;
 use near_primitives::types::AccountId;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
@@ -59,6 +65,7 @@ pub fn router(world: Arc<World>) -> Router {
         .route("/sim/unregister", post(unregister))
         .route("/sim/reorg", post(reorg))
         .route("/sim/foreign", post(foreign))
+        .route("/sim/sign", post(sign))
         .route("/sim/invalidate", post(invalidate))
         .merge(routes::faults())
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
@@ -192,6 +199,36 @@ async fn foreign(State(world): Sim, Json(body): Json<ForeignBody>) -> Response {
         })
         .await;
     Json(json!({ "tx_hash": hash, "nonce": nonce, "landed": landed })).into_response()
+}
+
+#[derive(Deserialize)]
+struct SignBody {
+    key: usize,
+    nonce: u64,
+    payouts: Vec<AmountOf>,
+}
+
+#[derive(Deserialize)]
+struct AmountOf {
+    receiver_id: AccountId,
+    #[serde(deserialize_with = "amount")]
+    amount: u128,
+}
+
+async fn sign(State(world): Sim, Json(body): Json<SignBody>) -> Response {
+    let Some(key) = world.keys.get(body.key) else {
+        return refuse(&format!("key must be below {}", world.keys.len()));
+    };
+    let payouts: Vec<Action> =
+        body.payouts.iter().map(|to| keys::ft_transfer(&to.receiver_id, to.amount)).collect();
+    let (relay, token, base) = {
+        let chain = world.chain.lock();
+        let genesis = chain.ledger.genesis();
+        (genesis.relay.clone(), genesis.token.clone(), chain.ledger.chain().head().hash)
+    };
+    let signed = keys::sign(&relay, key, body.nonce, &token, base, payouts);
+    let bytes = borsh::to_vec(&signed).expect("a Vec takes every byte");
+    Json(json!({ "signed_tx_base64": BASE64.encode(bytes) })).into_response()
 }
 
 #[derive(Deserialize)]

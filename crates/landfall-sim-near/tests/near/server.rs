@@ -229,6 +229,29 @@ async fn somebody_else_can_spend_the_next_nonce() {
 }
 
 #[tokio::test]
+async fn a_batch_is_signed_and_pays_once_it_is_sent() {
+    let client = Client::fast().await;
+    let accounts = json!({ "account_ids": ["alice.near", "bob.near"] });
+    client.post("/sim/register", accounts).await;
+    let payouts = json!([
+        { "receiver_id": "alice.near", "amount": "5" },
+        { "receiver_id": "bob.near", "amount": 7 },
+    ]);
+    let asked = json!({ "key": 0, "nonce": 1, "payouts": payouts });
+    let (_, signed) = client.post("/sim/sign", asked).await;
+    assert_eq!(client.get("/sim/stats").await["pool"], 0, "nothing is sent yet");
+    let params = json!({ "signed_tx_base64": signed["signed_tx_base64"] });
+    client.rpc("send_tx", params).await.expect("an answer");
+    let paid = client.get("/sim/transfers").await;
+    let paid = |index: usize| (paid[index]["receiver_id"].clone(), paid[index]["amount"].clone());
+    assert_eq!(paid(0), (json!("alice.near"), json!("5")));
+    assert_eq!(paid(1), (json!("bob.near"), json!("7")));
+    let unknown = json!({ "key": 9, "nonce": 2, "payouts": [] });
+    let (status, _) = client.post("/sim/sign", unknown).await;
+    assert_eq!(status, 400);
+}
+
+#[tokio::test]
 async fn calls_are_counted_by_method() {
     let client = Client::fast().await;
     for _ in 0..3 {
