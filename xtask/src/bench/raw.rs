@@ -1,7 +1,7 @@
 //! What a simulated NEAR takes blind: full batches, signed beforehand and sent without a relay.
 //!
 //! They are spread over as many keys as the relay has, and all are sent at once, so that the ledger
-//! is the only limit. Counted until the last payment is final, like the relay's.
+//! is the only limit. Counted until a node would call the last of them final, like the relay's.
 
 use std::path::Path;
 use std::time::Instant;
@@ -18,6 +18,9 @@ use crate::payouts::{Differences, Payout, payout};
 
 /// Payouts in one transaction: what the protocol takes, and the relay sends.
 const BATCH: usize = 100;
+
+/// Blocks from a payment to its refund of gas, without which no node calls a transaction final.
+const REFUND_BLOCKS: u64 = 1;
 
 /// Payouts a second, on a ledger of its own of the kind that the options name.
 pub fn measure(programs: &Programs, folder: &Path, options: &Options) -> Result<f64> {
@@ -67,7 +70,7 @@ async fn sign(url: &str, asked: &[Payout], keys: usize) -> Result<Vec<String>> {
     Ok(bodies)
 }
 
-/// Waits until so many payments are made, and the block of the last is final.
+/// Waits until so many payments are made, and the last of them is final with its refund.
 async fn until_final(url: &str, payments: usize, begun: Instant) -> Result<()> {
     let mut simulator = Connection::new(url, None)?;
     let mut last_block = None;
@@ -77,7 +80,8 @@ async fn until_final(url: &str, payments: usize, begun: Instant) -> Result<()> {
         if last_block.is_none() && stats["pool"] == 0 {
             let made: Vec<Value> = serde_json::from_slice(&simulator.get("/sim/transfers").await?)?;
             let blocks = made.iter().filter_map(|payment| payment["block"].as_u64());
-            last_block = blocks.max().filter(|_| made.len() >= payments);
+            let refunded = blocks.max().map(|block| block + REFUND_BLOCKS);
+            last_block = refunded.filter(|_| made.len() >= payments);
         }
         if last_block.is_some_and(|block| stats["final_height"].as_u64() >= Some(block)) {
             return Ok(());
